@@ -15,6 +15,7 @@ from archives import unpack
 from hypothesis import HealthCheck, settings
 from tools import program, summary
 from truths import histories, truths
+from upstream import Upstream, specs
 
 from cachewatch.cli import demo, main
 from cachewatch.runtime.worker import Worker
@@ -290,3 +291,17 @@ def _data(name: str, factory: pytest.TempPathFactory) -> Path:
     base = factory.getbasetemp()
     # Each process of pytest-xdist has a folder of its own beside those of the others.
     return unpack(name, base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    """A repository upstream of one revision."""
+    made = Upstream(tmp_path / "served" / "upstream.git")
+    made.commit(specs(1, 2, 3))
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The place of its clone."""
+    return tmp_path / "state" / "source.git"

@@ -71,10 +71,7 @@ def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED
 
 @contextmanager
 def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
-    """Yield the shared write lock of the clone at `folder`, which git inherits, and remove files that killed ones left.
-
-    Waits up to `seconds` for other git processes to end.
-    """
+    """Yield the shared write lock of a clone; files of killed gits are removed, after `seconds` if others still run."""
     with _opened(folder, "running", _NEEDED) as lock:
         with exclusive(lock, seconds) as is_alone:
             _tidy(folder, is_alone=is_alone)

@@ -80,10 +80,7 @@ def is_in_repository(path: Path) -> bool:
 
 
 def _git_folders(path: Path) -> list[Path]:
-    """Return the git folder of the repository at or above `path`, found as git does, without opening pipes.
-
-    If it belongs to a linked work tree, the shared git folder follows. The list is empty if there is no repository.
-    """
+    """Return the git folder at or above `path`, and the shared one of a linked work tree, without opening pipes."""
     # Without links and `..`: where git would be if it were started there. `resolve` fails where links go in circles.
     path = Path(os.path.realpath(path))
     for folder in (path, *path.parents):

@@ -289,10 +289,7 @@ def open_clone(address: str, layout: Layout = ANYWHERE, report: Report | None = 
 
 
 def open_repository(address: str, *, report: Report | None = None, layout: Layout = ANYWHERE) -> Repository:
-    """Open the repository at `address`: a path directly, a URL as a clone that is made or updated first.
-
-    Raises RefusedAddress if git could be made to run a command or to reveal a password.
-    """
+    """Open the repository at `address`: a path directly, a URL as a clone that is made or updated first."""
     if not is_url(address):
         return Repository(Path(address), layout)
     remote, folder = Remote(address, seconds=_COMMAND_SECONDS, report=report), clone_folder(address)

@@ -93,10 +93,7 @@ def compare_revisions(
     trees: CompareTrees = TreeDifference,  # this and `count` may cache results
     count: Callable[[Repository, Revision, Revision], int | None] = count_between,
 ) -> Comparison:
-    """Find the documents that differ between two revisions, in the tag that a revision names or in each wanted tag.
-
-    Raises UsageError if there is no tag to compare.
-    """
+    """Find the documents that differ, in the tag that a revision names or in each wanted one. Raises UsageError."""
     wanted_package = cache(wanted_package)
     commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
     had, has = (tags_of(repository, side, sorted(commits - {side.commit})) for side in (before, after))
@@ -180,10 +177,7 @@ class PackageDocument(Struct, frozen=True):
 
 
 def read_package(repository: Repository, revision: Revision, package: str) -> PackageDocument:
-    """Read the document of `package` in the tag that `revision` names, or in develop.
-
-    Raises UnreadableDocument, or UnknownRevision if there is no such tag or package.
-    """
+    """Read a document in the tag of `revision`, or in develop. Raises UnreadableDocument or UnknownRevision."""
     tag = revision.tag or DEFAULT_TAG
     tree = tree_of(repository, revision, tag)
     document = document_in(repository, revision.commit, tag, package)

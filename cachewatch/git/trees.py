@@ -100,7 +100,10 @@ class TreeDifference:
     ) -> None:
         """Compare the trees of packages of two tags, given by their ids; None is an empty tree."""
         old, new = (listing(repository, tree) if tree else {} for tree in (before, after))
-        kept = {n for n, entry in new.items() if old.get(n) == entry and (is_of_changes or not _is_contested(entry))}
+        kept = {n for n, entry in new.items() if old.get(n) == entry}
+        if not is_of_changes:
+            made = {n: tree.entries for n in kept if isinstance(tree := new[n][1], MadeTree)}
+            kept -= {n for n, entries in made.items() if entries[DOCUMENT.encode()][0] == CONTESTED}
         differing = sorted((old.keys() | new.keys()) - kept)
         self._repository = repository
         self._had_folder, self._folder = (folder_of(repository, tag) for tag in tags)
@@ -255,11 +258,6 @@ def blob_of(folder: str, package: str, entry: TreeEntry | None) -> Blob | None:
 def tree_of_entry(entry: TreeEntry | None) -> str | None:
     """Return the tree of a folder; None if there is no entry, or it is no folder."""
     return entry[1] if entry is not None and entry[0] == FOLDER else None
-
-
-def _is_contested(entry: TreeEntry) -> bool:
-    """Tell whether several files claim to be the document in this folder."""
-    return isinstance(entry[1], MadeTree) and entry[1].entries[DOCUMENT.encode()][0] == CONTESTED
 
 
 def is_odd(entry: TreeEntry | None) -> bool:

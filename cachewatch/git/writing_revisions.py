@@ -41,10 +41,7 @@ _MOST_LOOSE = 2000
 
 @contextmanager
 def open_recording(folder: Path) -> Iterator["Recording"]:
-    """Open or make the bare repository at `folder` to add revisions, with a lock against other writers.
-
-    Raises UsageError if the folder is not suitable, SourceError if another process records.
-    """
+    """Open or make a bare repository to add revisions. Raises UsageError if unsuitable, SourceError if it is locked."""
     if (folder / ".git").exists():
         raise UsageError(f"{folder}: has a work tree, which would not follow; name a bare repository or a new folder")
     if folder.exists() and not folder.is_dir():

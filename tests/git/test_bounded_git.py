@@ -26,7 +26,6 @@ def test_refs_without_end_do_not_use_up_the_memory(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_a_server_says_of_an_error_is_kept_in_part() -> None:
-    """However long it is; the reason is cut, too."""
     with hostile_git(error=2**20) as address, pytest.raises(SourceError, match="returned error: 500") as raised:
         Remote(address).tip("main")
     assert len(str(raised.value)) < 2_000
@@ -44,21 +43,15 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
     return make
 
 
-def test_the_last_messages_are_kept(fake: Callable[[str], None]) -> None:
+def test_output_messages_and_time_have_limits(fake: Callable[[str], None]) -> None:
+    """The last messages are kept; also a git that closed what it prints on is ended."""
     fake("head -c 1000000 /dev/zero | tr '\\0' a >&2; printf 'the end' >&2; echo b")
     answer = Git().ask(["status"])
     assert (len(answer.error), answer.error[-7:], answer.output) == (65536, "the end", b"b\n")
-
-
-def test_output_has_a_limit(fake: Callable[[str], None]) -> None:
     fake("yes")
     answer = Git().ask(["status"], most=10**6)
     assert (answer.code != 0, answer.output) == (True, b"")
     assert "printed more than 1,000,000 bytes" in answer.error
-
-
-def test_a_git_that_takes_too_long_is_ended(fake: Callable[[str], None]) -> None:
-    """Also one that closed what it prints on."""
     fake("exec >&- 2>&-; sleep 1000")
     assert Git(seconds=0.2).ask(["status"]).code != 0
 
@@ -76,7 +69,6 @@ def test_thousands_of_messages_about_a_repository_stop_nobody(tmp_path: Path) ->
 
 
 def test_a_git_without_an_answer(fake: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where what it reads from hangs."""
     monkeypatch.setattr(local_repository, "_ANSWER_SECONDS", 0.1)
     fake("sleep 1000")
     with closing(ObjectPipe(Git(), tmp_path)) as pipe, pytest.raises(SourceError, match="did not answer"):
@@ -84,7 +76,6 @@ def test_a_git_without_an_answer(fake: Callable[[str], None], tmp_path: Path, mo
 
 
 def test_what_git_says_last_is_the_reason(fake: Callable[[str], None], tmp_path: Path) -> None:
-    """Of a git that ended in the middle."""
     fake("read name; echo fatal: the disk is gone >&2; exit 128")
     with closing(ObjectPipe(Git(), tmp_path)) as pipe:
         for _ in range(2):  # whoever asks again

@@ -25,25 +25,6 @@ from cachewatch.git.git_processes import interrupt
 from cachewatch.git.service_clone import ServiceClone
 
 
-@pytest.fixture
-def upstream(tmp_path: Path) -> Upstream:
-    """A repository of one revision."""
-    made = Upstream(tmp_path / "served" / "upstream.git")
-    made.commit(specs(1, 2, 3))
-    return made
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "state" / "source.git"
-
-
-def age(path: Path, seconds: float) -> Path:
-    then = time.time() - seconds
-    os.utime(path, (then, then))
-    return path
-
-
 def resources() -> tuple[int, int, int]:
     """Return how many descriptors, children and kilobytes this process has."""
     children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
@@ -66,7 +47,7 @@ def test_locks_of_a_killed_git_are_removed(upstream: Upstream, folder: Path, cap
     for lock in locks:
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.touch()
-        age(lock, -86400)
+        os.utime(lock, (time.time() + 86400,) * 2)
     newest = upstream.commit(specs(12))
 
     update = clone.update()
@@ -240,7 +221,6 @@ def test_packs_are_put_together(upstream: Upstream, folder: Path, monkeypatch: p
 def test_damage_that_only_packing_sees(
     upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The poll still tells its news, and the clone is replaced in the same breath."""
     clone = ServiceClone(folder, upstream.url)
     upstream.commit({"_cache/develop/old/specs.md": random.Random(1).randbytes(50_000)})
     before = clone.update().after
@@ -299,7 +279,6 @@ def test_a_disk_that_is_full(upstream: Upstream, tmp_path: Path, monkeypatch: py
 
 
 def test_a_clone_that_is_somebody_elses(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names both users and the command that mends it."""
     clone = ServiceClone(folder, upstream.url)
     clone.update()
     monkeypatch.setattr(os, "geteuid", lambda: 4321)
@@ -310,7 +289,6 @@ def test_a_clone_that_is_somebody_elses(upstream: Upstream, folder: Path, monkey
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository away")
 def test_a_path_that_is_somebody_elses(upstream: Upstream, folder: Path) -> None:
-    """It is refused as git refuses it."""
     for path in [upstream.path, *upstream.path.rglob("*")]:
         os.chown(path, 65534, 65534)
 
@@ -322,7 +300,6 @@ def test_a_path_that_is_somebody_elses(upstream: Upstream, folder: Path) -> None
 @pytest.mark.parametrize("partial", [True, False])
 @pytest.mark.parametrize("is_forgotten", [True, False])
 def test_pins_survive_a_new_clone(upstream: Upstream, folder: Path, partial: bool, is_forgotten: bool) -> None:
-    """From upstream, or from the damaged clone."""
     root = git(upstream.path, "rev-parse", "main")
     clone = ServiceClone(folder, upstream.url, partial=partial)
     clone.pin(clone.update().after)
@@ -366,7 +343,6 @@ def test_a_pin_that_is_nowhere_any_more(upstream: Upstream, folder: Path, caplog
 
 
 def test_only_the_newest_damaged_clone_is_kept(upstream: Upstream, folder: Path) -> None:
-    """Of many; what somebody else named so is left alone."""
     other = folder.with_name(f"{folder.name}.damaged-notes")
     other.mkdir(parents=True)
     for number in range(3):

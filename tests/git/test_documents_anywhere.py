@@ -91,7 +91,6 @@ def test_the_newest_two_may_be_before_a_move(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_document_that_was_only_renamed_does_not_differ(run: Run, tmp_path: Path) -> None:
-    """The revision is there to be compared; one that changed no document is not."""
     states = _state("{package}.md", TWO_STATES[0]), _state("docs/{package}.md", TWO_STATES[0])
     assert "No differences in 3 packages" in run("diff", "--repo", history(tmp_path / "r.git", *states)).output
     other = history(tmp_path / "other.git", states[0], states[0] | {"README.md": b"# another"})
@@ -114,7 +113,6 @@ def test_a_pattern_names_documents_that_are_not_known_otherwise(run: Run, tmp_pa
 
 
 def test_two_files_that_are_one_document_are_both_named(run: Run, tmp_path: Path) -> None:
-    """Neither is taken, the rest is compared, and the exit code says that something is missing."""
     before, after = (_state("{package}.md", state) for state in TWO_STATES)
     repository = history(tmp_path / "r.git", before, after | {"old/zlib.txt": before["zlib.md"]})
     result = run("diff", "HEAD~1", "--repo", repository)
@@ -248,7 +246,6 @@ def test_a_link_that_took_the_place_of_the_catalogue_is_an_error(run: Run, tmp_p
 
 
 def test_a_name_that_no_package_can_have_is_a_warning(run: Run, tmp_path: Path) -> None:
-    """The file is named, and the others are compared."""
     before, after = (_state("{package}.md", state) for state in TWO_STATES)
     odd = {"odd.md": document(records([9]), package="two words")}
     error = run("diff", "HEAD~1", "--repo", history(tmp_path / "r.git", before, after | odd)).error_of(4)
@@ -264,7 +261,6 @@ def test_a_repository_without_documents_says_so(run: Run, tmp_path: Path) -> Non
 
 
 def test_too_many_files_are_not_looked_at(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says what to do, and a pattern needs only its own folder to be small."""
     monkeypatch.setattr(trees, "MAX_ENTRIES", 5)
     state = {f"src/{n}.c": b"x" for n in range(9)} | _state("docs/{package}.md", TWO_STATES[0])
     repository = history(tmp_path / "r.git", state)

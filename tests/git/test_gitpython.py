@@ -64,7 +64,6 @@ def test_a_configuration_is_for_git_to_read(tmp_path: Path, text: bytes) -> None
 
 
 def test_ctrl_c_ends_a_clone_and_leaves_nothing(tmp_path: Path) -> None:
-    """Neither a process nor a part of the clone."""
     history(tmp_path / "up" / "a.git", catalogue({"zlib": records(range(9))}))
     faults = Faults()
     faults.stall = True

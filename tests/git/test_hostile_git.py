@@ -78,11 +78,6 @@ def _git(folder: Path, *arguments: str) -> str:
     return subprocess.run(["git", "-C", folder, *arguments], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def _read(clone: Path) -> None:
-    with closing(Repository(clone)) as repository:
-        repository.run(["cat-file", "-p", "HEAD~1:_cache/develop/zlib/specs.md"])
-
-
 def test_the_clone_is_hostile(clone: Path, ran: Path, git_of: Git) -> None:
     """A git that is given no environment of ours does run the command."""
     git_of("2.39.2")
@@ -94,8 +89,8 @@ def test_the_clone_is_hostile(clone: Path, ran: Path, git_of: Git) -> None:
 def test_reading_runs_nothing_whatever_git_says(version: str, clone: Path, ran: Path, git_of: Git) -> None:
     """The protocols of the environment hold even where git says that it is new and knows nothing of laziness."""
     git_of(version)
-    with pytest.raises(SourceError) as caught:
-        _read(clone)
+    with pytest.raises(SourceError) as caught, closing(Repository(clone)) as repository:
+        repository.run(["cat-file", "-p", "HEAD~1:_cache/develop/zlib/specs.md"])
     assert not ran.exists()
     is_old = version in ("2.34.1", "2.39.2")
     assert ("is a partial clone, and this git would run" in str(caught.value)) == is_old

@@ -142,7 +142,6 @@ HOSTILE = [
 
 
 def test_hostile_revisions_are_refused(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What is no revision is one sentence and exit code 2; nothing is run or written."""
     empty = tmp_path / "empty"
     empty.mkdir()
     monkeypatch.chdir(empty)
@@ -155,7 +154,6 @@ def test_hostile_revisions_are_refused(run: Run, two: Path, monkeypatch: pytest.
 
 
 def test_work_tree_bare_shallow_and_subfolder(run: Run, two: Path, tmp_path: Path) -> None:
-    """Any kind of repository is read as it is; a shallow one knows what it has."""
     git(tmp_path, "clone", "--quiet", str(two), "work")
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{two}", "shallow")
     (tmp_path / "work" / "_cache" / "develop" / "zlib" / "specs.md").write_bytes(b"edited and not committed")
@@ -257,9 +255,7 @@ def test_odd_names_hide_nothing(run: Run, bare: Path, name: bytes) -> None:
         assert "names may have only letters of ASCII" in warning["message"]
 
 
-@pytest.fixture
-def irregular(bare: Path) -> tuple[Path, str, str]:
-    """A revision with everything that should be a document and is not."""
+def test_what_is_no_regular_file_is_refused(run: Run, bare: Path) -> None:
     good = package(bare, b"good", document(records([1]), package="good"))
     old = commit(bare, (good,))
     some = blob(bare, b"/etc/passwd")
@@ -273,13 +269,8 @@ def irregular(bare: Path) -> tuple[Path, str, str]:
         package(bare, b"good", document(records([2]), package="good")),
         ("100644", some, b"zfile"),
     )
-    return bare, old, commit(bare, entries, old)
-
-
-def test_what_is_no_regular_file_is_refused(run: Run, irregular: tuple[Path, str, str]) -> None:
-    """Links, modules and folders in the place of documents are named, not followed; the rest is compared."""
-    repository, old, new = irregular
-    result = run("diff", old, new, "--repo", repository, "--format", "json")
+    new = commit(bare, entries, old)
+    result = run("diff", old, new, "--repo", bare, "--format", "json")
     (found,) = json.loads(result.output)["changesets"]
 
     assert names(found) == ["good"]
@@ -289,6 +280,7 @@ def test_what_is_no_regular_file_is_refused(run: Run, irregular: tuple[Path, str
     assert "mode 120000" in warned["document-is-link"]
     assert "'a-link' and 1 more" in warned["_cache"]
     assert "root:" not in result.output
+    assert "mode 120000" in run("show", "document-is-link", "--rev", new, "--repo", bare).error_of(4)
 
 
 def test_a_large_blob_is_not_read(run: Run, bare: Path) -> None:
@@ -319,7 +311,6 @@ def test_a_tree_bomb_is_not_walked(run: Run, bare: Path) -> None:
 
 
 def test_revisions_without_documents(run: Run, tmp_path: Path, bare: Path) -> None:
-    """Two roots, an empty catalogue and a repository without any commit have defined answers."""
     top = tree(bare)
     old, other = (git(bare, "commit-tree", top, "-m", message) for message in ("x", "y"))
 
@@ -344,7 +335,6 @@ def test_sha256_repositories(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_commit_from_no_calendar(run: Run, bare: Path) -> None:
-    """It has the latest date that there is, and nothing else is lost."""
     top = git(bare, "rev-parse", commit(bare, (package(bare, b"a", document(records([1]))),)) + "^{tree}")
     raw = f"tree {top}\nauthor x <x@x> 1 +0000\ncommitter x <x@x> 99999999999999999 +0000\n\nx\n".encode()
     odd = git(bare, "hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=raw)
@@ -419,21 +409,15 @@ def test_a_url_is_cloned_and_refreshed(run: Run, two: Path, can_filter: bool, tm
 
 
 def test_a_url_of_nothing(run: Run, tmp_path: Path) -> None:
-    """A server that is not there is an error of the source, and leaves nothing behind."""
     error = run("diff", "HEAD~1", "HEAD", "--repo", f"file://{tmp_path}/nowhere.git").error_of(3)
     assert "does not appear to be a git repository" in error
     assert [f.name for f in (tmp_path / "cache" / "cachewatch" / "clones").iterdir() if f.is_dir()] == []
 
 
-def test_a_cache_folder_that_cannot_be_written(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/x")
-    assert "XDG_CACHE_HOME" in run("diff", "HEAD~1", "HEAD", "--repo", f"file://{two}").error_of(3)
-
-
-def test_no_git_at_all(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert "git is not installed" in run("diff", "HEAD~1", "HEAD", "--repo", two).error_of(3)
+@pytest.mark.parametrize(("name", "said"), [("XDG_CACHE_HOME", "XDG_CACHE_HOME"), ("PATH", "git is not installed")])
+def test_an_environment_without(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str) -> None:
+    monkeypatch.setenv(name, "/dev/null/x")
+    assert said in run("diff", "HEAD~1", "HEAD", "--repo", f"file://{two}").error_of(3)
 
 
 def test_two_processes_give_the_same_answer(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,7 +456,6 @@ def test_a_missing_tree_is_not_somebody_elses(run: Run, bare: Path) -> None:
 
 
 def test_a_tag_that_is_none_is_neither_gone_nor_new(run: Run, bare: Path) -> None:
-    """What stands where a tag should be is named, and nobody is told that the tag is gone."""
     develop = tree(bare, package(bare, b"a", document(records([1]))))
     other = tree(bare, package(bare, b"a", document(records([2]))))
     kept = ("40000", develop, b"zzz")
@@ -490,7 +473,6 @@ def test_a_tag_that_is_none_is_neither_gone_nor_new(run: Run, bare: Path) -> Non
 
 
 def test_documents_that_stand_twice(run: Run, bare: Path) -> None:
-    """Of two documents of one package, neither is believed, and the package is not new."""
     one, two = (blob(bare, document(records([n]))) for n in (1, 2))
     old = commit(bare, (("40000", tree(bare, ("100644", one, b"specs.md")), b"p"),))
     both = tree(bare, ("100644", one, b"specs.md"), ("100644", two, b"specs.md"))
@@ -510,7 +492,6 @@ def test_zeros_before_a_mode_mean_nothing(run: Run, bare: Path) -> None:
 
 
 def test_a_folder_of_the_name_of_a_branch(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What is a path is one; where it has no documents, the error says how to write the branch."""
     (tmp_path / "main").mkdir()
     monkeypatch.chdir(tmp_path)
     error = run("diff", "main", "HEAD", "--repo", two).error_of(2)
@@ -534,11 +515,6 @@ def test_other_tags_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert set(tags_and_documents.packages_in(repository, commit, "v1")) == {"xz"}
         assert asked == [repository.run(["rev-parse", "HEAD:_cache/v1"]).decode().strip()]
         assert tags_and_documents.packages_in(repository, commit, "v1/xz") == {}
-
-
-def test_show_follows_no_link(run: Run, bare: Path) -> None:
-    git(bare, "update-ref", "refs/heads/main", commit(bare, (package(bare, b"a", b"/etc/passwd", "120000"),)))
-    assert "mode 120000" in run("show", "a", "--repo", bare).error_of(4)
 
 
 def test_git_is_heard_where_a_thousand_files_are_open() -> None:

@@ -14,19 +14,6 @@ from cachewatch.git.service_clone import ServiceClone
 from cachewatch.git.tags_and_documents import compare_revisions, tags_of
 
 
-@pytest.fixture
-def upstream(tmp_path: Path) -> Upstream:
-    """A repository of one revision."""
-    made = Upstream(tmp_path / "upstream.git")
-    made.commit(specs(1, 2, 3))
-    return made
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "state" / "source.git"
-
-
 def changed(clone: ServiceClone, before: str, after: str) -> list[str]:
     """Return the packages that differ, after reading both documents of each."""
     with_contents = []
@@ -69,7 +56,6 @@ def test_a_tag_of_git_is_fetched_when_it_is_named(tmp_path: Path, folder: Path, 
 
 @pytest.mark.parametrize("how", ["path", "file", "no filter"])
 def test_a_branch_is_followed(tmp_path: Path, folder: Path, how: str) -> None:
-    """First everything, then only what is new, and each time the branch here is the branch there."""
     upstream = Upstream(tmp_path / "upstream.git", can_filter=how != "no filter")
     first = upstream.commit(specs(1, 2))
     clone = ServiceClone(folder, str(upstream.path) if how == "path" else upstream.url)
@@ -130,7 +116,6 @@ def test_a_rewritten_history_is_said_and_what_is_pinned_stays(upstream: Upstream
 
 
 def test_pins(upstream: Upstream, folder: Path) -> None:
-    """Each goes by itself, and none is of what is not here."""
     clone = ServiceClone(folder, upstream.url)
     first = clone.update().after
     second = upstream.commit(specs(1))
@@ -149,7 +134,6 @@ def test_pins(upstream: Upstream, folder: Path) -> None:
 
 
 def test_a_branch_that_goes_is_an_error_that_changes_nothing(upstream: Upstream, folder: Path) -> None:
-    """Deleted or renamed: the error names the branches there are; when it is back, all goes on."""
     clone = ServiceClone(folder, upstream.url, "main")
     first = clone.update().after
     clone.pin(first)
@@ -166,7 +150,6 @@ def test_a_branch_that_goes_is_an_error_that_changes_nothing(upstream: Upstream,
 
 
 def test_without_a_branch_head_is_followed(upstream: Upstream, folder: Path) -> None:
-    """Whatever branch it names; a renamed one is the same history."""
     clone = ServiceClone(folder, upstream.url)
     first = clone.update().after
     git(upstream.path, "branch", "-m", "main", "trunk")
@@ -177,7 +160,6 @@ def test_without_a_branch_head_is_followed(upstream: Upstream, folder: Path) -> 
 
 
 def test_another_branch_in_the_configuration(upstream: Upstream, folder: Path) -> None:
-    """The clone serves the new branch, and what lies between is told as it is."""
     first = ServiceClone(folder, upstream.url, "main").update().after
     other = upstream.commit(specs(7), first, branch="other/branch")
     update = ServiceClone(folder, upstream.url, "other/branch").update()
@@ -186,14 +168,12 @@ def test_another_branch_in_the_configuration(upstream: Upstream, folder: Path) -
 
 
 def test_names_that_no_branch_has(upstream: Upstream, folder: Path) -> None:
-    """None of them reaches git."""
     for branch in ("--upload-pack=x", "a b", "a..b", "*", "main:x", "/x", "x.lock", "", "@{-1}", "ma\nin"):
         with pytest.raises(BrokenSource, match="cannot be the name of a branch"):
             ServiceClone(folder, upstream.url, branch).update()
 
 
 def test_an_empty_repository(tmp_path: Path, folder: Path) -> None:
-    """It has no commits yet; as soon as it has, they are there."""
     upstream = Upstream(tmp_path / "upstream.git")
     clone = ServiceClone(folder, upstream.url, "main")
 
@@ -225,7 +205,6 @@ def test_a_shallow_upstream_is_never_called_rewritten(upstream: Upstream, folder
 
 
 def test_two_at_once_take_turns(upstream: Upstream, folder: Path) -> None:
-    """Threads and other processes wait for one another, and nobody waits for ever."""
     results: list[object] = []
 
     def update() -> None:
@@ -244,7 +223,6 @@ def test_two_at_once_take_turns(upstream: Upstream, folder: Path) -> None:
 
 
 def test_addresses_that_are_refused(folder: Path) -> None:
-    """At once, and without the password."""
     for address in ("ext::sh -c true", "https://user:secret@example.org/x.git"):
         with pytest.raises(RefusedAddress) as caught:
             ServiceClone(folder, address)
