@@ -5,9 +5,8 @@ Every scalar stays text as written, so that 07:30 is no number and `no` no boole
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -92,17 +91,12 @@ def read_config(given: Path | None, *, with_secrets: bool = True) -> Config:
         )
     context = ConfigContext(file=path, with_secrets=with_secrets)
     try:
-        entries = dict(_read_file(path, context, partial(_beginning, path)))
+        entries = dict(_read_file(path, context, is_ours=True))
     except Broken:
         context.raise_mistakes()
         raise
     _add_subscriptions(entries, path, context)
     return read_whole(ConfigNode(value=entries, file=path, line=1, path=""), context)
-
-
-def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_MOST_BYTES + 1)
 
 
 def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: ConfigContext) -> None:
@@ -116,8 +110,7 @@ def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: Conf
         context.mistakes.add((str(folder), 0, "", f"cannot be read: {error.strerror}"))
     for file in (each for each in files if each.suffix in (".yaml", ".yml") and not each.name.startswith(".")):
         with suppress(Broken):
-            # Somebody else may have written it, and must not make us read other files with our rights.
-            theirs = _read_file(file, context, partial(read_inside, folder, file.name, most=_MOST_BYTES))
+            theirs = _read_file(file, context, is_ours=False)
             for name in theirs.keys() - {"subscriptions"}:
                 message = "is not allowed here; files in subscriptions.d contain only `subscriptions:`"
                 context.note(theirs[name], message)
@@ -139,11 +132,15 @@ def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNod
     return node.value
 
 
-def _read_file(path: Path, context: ConfigContext, read: Callable[[], bytes]) -> Mapping[str, ConfigNode]:
-    """Return the sections of the YAML file that `read` loads; if that fails, record a mistake and raise Broken."""
+def _read_file(path: Path, context: ConfigContext, *, is_ours: bool) -> Mapping[str, ConfigNode]:
+    """Return the sections of a YAML file; if it cannot be read, record a mistake and raise Broken."""
     content, line = b"", 0
     try:
-        content = read()
+        if is_ours:
+            with path.open("rb") as file:
+                content = file.read(_MOST_BYTES + 1)
+        else:  # somebody else may have written it, and must not make us read other files with our rights
+            content = read_inside(path.parent, path.name, most=_MOST_BYTES)
         if len(content) > _MOST_BYTES:
             raise ConfigError(f"is larger than {_MOST_BYTES // 2**20} MiB, the limit for a configuration")
         return _section(_Tree(path, context).read(content.decode("utf-8-sig")), context)

@@ -162,7 +162,10 @@ def as_datetime(text: str, now: datetime) -> datetime | None:
     if text in ("today", "yesterday"):
         return _end_of((now - timedelta(days=text == "yesterday")).date())
     if ago := _AGO.fullmatch("1 week ago" if text == "last week" else text):
-        return _before(now, int(ago[1]), ago[2])
+        count, unit = int(ago[1]), ago[2]
+        year, month = divmod(max(12, now.year * 12 + now.month - 1 - count * _MONTHS.get(unit, 0)), 12)
+        then = now.replace(year=year, month=month + 1, day=min(now.day, monthrange(year, month + 1)[1]))
+        return then if unit in _MONTHS else now - timedelta(**{f"{unit}s": count})
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d|\d{8}", text):
             return _end_of(date.fromisoformat(text))
@@ -172,13 +175,6 @@ def as_datetime(text: str, now: datetime) -> datetime | None:
     except ValueError:
         return None
     return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _before(now: datetime, count: int, unit: str) -> datetime:
-    if unit not in _MONTHS:
-        return now - timedelta(**{f"{unit}s": count})
-    year, month = divmod(max(12, now.year * 12 + now.month - 1 - count * _MONTHS[unit]), 12)
-    return now.replace(year=year, month=month + 1, day=min(now.day, monthrange(year, month + 1)[1]))
 
 
 def _end_of(day: date) -> datetime:

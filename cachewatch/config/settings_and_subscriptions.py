@@ -15,6 +15,7 @@ from cachewatch.config.sections import ConfigContext, ConfigSection, checked, ke
 from cachewatch.config.sources_and_channels import MAIL_TYPES, Channels, Sources
 from cachewatch.config.value_types_and_secrets import (
     ByName,
+    CheckedText,
     ConvertedFrom,
     Day,
     Duration,
@@ -53,11 +54,6 @@ _EXAMPLES = ["each revision", "daily 07:30", "weekly mon 07:30", "monthly 1 07:3
 _SCHEDULE_SCHEMA = {"oneOf": [{"type": "string", "examples": _EXAMPLES}, _CRON | {"additionalProperties": False}]}
 
 
-def _change(text: str) -> str:
-    kinds_named(text.removeprefix("+").removeprefix("-"))
-    return text
-
-
 def _chosen(words: Iterable[str], _: ConfigContext) -> frozenset[Kind]:
     chosen = chosen_kinds(words)
     if not chosen:
@@ -79,11 +75,6 @@ def _cron(value: Any) -> Any:
     """Turn `when: {cron: 30 7 * * 1}`, a schedule written as a section, into the text `cron: 30 7 * * 1`."""
     is_cron = isinstance(value, dict) and value.keys() == {"cron"} and isinstance(value["cron"], str)
     return f"cron: {value['cron']}" if is_cron else value
-
-
-def _when(text: str, context: ConfigContext) -> str:
-    parse_when(text, context.zone)
-    return text
 
 
 def _channel(name: str, context: ConfigContext) -> str:
@@ -123,10 +114,19 @@ def check_recipients(to: Iterable[str], channels: Iterable[str], context: Config
         raise ConfigError("has `to:`, but none of its channels sends mail; add one to `channels:`")
 
 
-_Change = Annotated[str, FromText(_change, type="string", pattern=f"^[+-]?({'|'.join([*GROUPS, *Kind])})$")]
+_Change = Annotated[
+    str,
+    CheckedText(
+        lambda text: kinds_named(text.removeprefix("+").removeprefix("-")),
+        type="string",
+        pattern=f"^[+-]?({'|'.join([*GROUPS, *Kind])})$",
+    ),
+]
 Changes = Annotated[frozenset[Kind], ConvertedFrom(Several[_Change], _chosen)]
 UrgentChanges = Annotated[frozenset[Kind], ConvertedFrom(Several[_Change], _urgent)]
-When = Annotated[str, FromText(_when, **_SCHEDULE_SCHEMA), BeforeValidator(_cron)]
+When = Annotated[
+    str, CheckedText(lambda text, file: parse_when(text, file.zone), **_SCHEDULE_SCHEMA), BeforeValidator(_cron)
+]
 ChannelNames = Once[Annotated[str, FromText(_channel)]]
 Addresses = Once[Recipient]
 

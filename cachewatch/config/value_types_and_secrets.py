@@ -145,6 +145,15 @@ class FromText:
         return checked(self.parse, value, *context) if isinstance(value, str) and all(context) else value
 
 
+class CheckedText(FromText):
+    """The type of a text that `parse` must accept, and that stays as it is."""
+
+    def read(self, value: Any, info: ValidationInfo) -> Any:
+        """Return the text."""
+        super().read(value, info)
+        return value
+
+
 class ConvertedFrom:
     """The type of a value that `make` computes from a value of the type `of`, such as a section or a list."""
 
@@ -292,11 +301,6 @@ def _glob(text: str) -> str:
     return text
 
 
-def _range(text: str) -> str:
-    parse_ranges(text.removeprefix("!"))
-    return text
-
-
 def _once(values: tuple[T, ...]) -> tuple[T, ...]:
     for value, times in Counter(values).items():
         if times > 1:
@@ -328,7 +332,7 @@ Several = Annotated[tuple[T, ...], OneOrMore()]
 Once = Annotated[Several[T], AfterValidator(lambda values: checked(_once, values))]
 ByName = Annotated[dict[Name, T], BeforeValidator(_with_names)]
 Glob = Annotated[str, FromText(_glob)]
-Range = Annotated[str, FromText(_range)]
+Range = Annotated[str, CheckedText(lambda text: parse_ranges(text.removeprefix("!")))]
 
 
 _MOST_BYTES = 2**16

@@ -111,7 +111,6 @@ def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_meaning(full: Path) -> None:
-    """Every value arrives as what it is."""
     config = read_config(full)
     public, mine = config.sources.values()
     mail, chat = config.channels.values()
@@ -159,7 +158,6 @@ DATABASE = "state: postgresql://cachewatch@db.example.org/cachewatch?sslmode=ver
 
 
 def test_a_state_in_a_database(tmp_path: Path) -> None:
-    """Its password is apart, and clones are on this host."""
     (tmp_path / "secret").write_text("geheim\n")
     (tmp_path / "secret").chmod(0o600)
     file = tmp_path / "cachewatch.yaml"
@@ -287,7 +285,6 @@ channels: {m: {type: sendmail, from: a@b.org}, f: {type: file, path: "{subscript
 
 @pytest.mark.parametrize(("text", "said"), WRONG.items(), ids=[text[:60] for text in WRONG])
 def test_mistakes(mistakes: Read, text: str, said: str) -> None:
-    """Every mistake is said where it stands, with what to do; none is a traceback."""
     section = text.partition(":")[0]
     lines = [line for line in AROUND.splitlines() if line.partition(":")[0] != section]
     around = "\n".join(lines) if section not in ("[a]", "") else ""
@@ -305,7 +302,6 @@ def test_two_channels_share_a_path_where_they_write_other_files(tmp_path: Path) 
 
 
 def test_all_at_once(mistakes: Read) -> None:
-    """Every mistake of all sections and files is listed, in order, one per line."""
     text = """\
 version: 1
 timzone: UTC
@@ -359,7 +355,6 @@ def test_environments_of_other_teams_lie_in_folders_that_the_operator_names(mist
 
 
 def test_files_that_are_no_text(tmp_path: Path) -> None:
-    """What is not there, or not UTF-8, is said; a byte order mark is none of anybody's business."""
     file = tmp_path / "cachewatch.yaml"
     with pytest.raises(ConfigError, match=r"cachewatch\.yaml: cannot be read: No such file"):
         read_config(file)
@@ -371,7 +366,6 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_an_extra_that_is_missing(mistakes: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said with the file, and not when the first digest is due."""
     monkeypatch.setattr("cachewatch.config.sources_and_channels.find_spec", lambda name: None)
     text = MINIMAL.replace("archive: {", "chat: {type: apprise, urls_env: TEST_URLS}\n  archive: {")
 
@@ -380,8 +374,6 @@ def test_an_extra_that_is_missing(mistakes: Read, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_folder_that_cannot_be_read(mistakes: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Subscriptions that cannot be read are not passed over."""
-
     def refuse(_: Path) -> Iterator[Path]:
         raise PermissionError(13, "Permission denied")
 
@@ -459,18 +451,13 @@ def test_where_the_state_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert [str(place) for place in places] == [str(tmp_path), theirs, theirs, "/var/lib/private/cachewatch"]
 
 
-def test_durations() -> None:
-    """They are read as people write them, and written so that they can be read; what could mean two things is refused."""
+def test_durations_and_sizes() -> None:
     for text, seconds in {"30s": 30, "5m": 300, "1h30m": 5400, "4d": 345600, "2w": 1209600, "0": 0}.items():
         assert parse_duration(text).total_seconds() == seconds
         assert parse_duration(duration_in_words(timedelta(seconds=seconds))).total_seconds() == seconds
     for text in ("", "5", "h", "5 m", "-5m", "1.5h", "5M", "\u0665m", "9" * 7 + "y"):
         with pytest.raises(ConfigError, match="not a duration"):
             parse_duration(text)
-
-
-def test_sizes() -> None:
-    """A thousand is not 1024."""
     assert [parse_size(text) for text in ("90kB", "90 kB", "2KiB", "1MB", "17")] == [90_000, 90_000, 2048, 10**6, 17]
     for text in ("", "kB", "90kb", "-1", "1e3"):
         with pytest.raises(ConfigError, match="not a size"):
@@ -521,7 +508,6 @@ def test_keys_that_no_file_can_have(mistakes: Read) -> None:
 
 
 def test_aliases_that_multiply(mistakes: Read) -> None:
-    """Lists of lists of lists are not written out."""
     lines = [f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 9)}]" for number in range(1, 30)]
 
     text = "\n".join(["a0: &a0 [x]", *lines, MINIMAL.replace("[archive]", "*a29")])

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +72,6 @@ def test_the_sample_is_complete(complete: Path) -> None:
 
 
 def test_the_schema_is_that_of_the_reader(run: Run) -> None:
-    """The file in config/ and the command say what the tables say."""
     assert (ROOT / "config/cachewatch.schema.json").read_bytes() == json_schema()
     assert run("config", "schema").output.encode() == json_schema()
     jsonschema.Draft202012Validator.check_schema(json.loads(json_schema()))
@@ -105,7 +106,7 @@ def test_schema_and_reader_agree(complete: Path) -> None:
     assert len(sections) >= 30
     for path in sections:
         changed = copy.deepcopy(data)
-        section = _at(changed, path)
+        section = reduce(getitem, path, changed)
         section["nonsense"] = 1
         assert not validator.is_valid(changed), path
         assert not reads(changed), path
@@ -132,7 +133,6 @@ def test_what_is_shown_can_be_read(complete: Path) -> None:
 
 
 def test_check(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each schedule is said in words, with its next three dates."""
     output = run("config", "check", "--config", SAMPLE).output
 
     assert output.startswith(f"{SAMPLE}: no mistakes\n")
@@ -143,7 +143,6 @@ def test_check(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_notes(run: Run, tmp_path: Path) -> None:
-    """What is no mistake, but probably not meant, is said beside the report."""
     text = SAMPLE.read_text().replace("2026-12-01", "2020-12-01").replace("[mail, box]", "[mail]")
     text = text.replace("sources: [public]", "sources: [ours]")
     text = text.replace("https://binaries.example.org/ours", "/nowhere/cache")
@@ -171,7 +170,6 @@ def test_notes(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_templates_are_checked(run: Run, tmp_path: Path) -> None:
-    """An undefined name is found at once, and not when a digest is due."""
     (tmp_path / "templates").mkdir()
     text = SAMPLE.read_text().replace("#templates_dir:", "templates_dir:").replace("#    template:", "    template:")
     (tmp_path / "x.yaml").write_text(text)
@@ -196,7 +194,6 @@ def test_check_without_secrets(run: Run, complete: Path) -> None:
 
 
 def test_check_of_a_broken_file(run: Run, tmp_path: Path) -> None:
-    """All mistakes, exit code 2, and nothing on standard output."""
     (tmp_path / "x.yaml").write_text('version: 1\nsorces: {}\nstate: ["\\e[31m"]\n')
     result = run("config", "check", "--config", tmp_path / "x.yaml")
 
@@ -206,7 +203,6 @@ def test_check_of_a_broken_file(run: Run, tmp_path: Path) -> None:
 
 
 def test_where_the_file_is(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As named, in the environment, in this folder if it is ours, the user's."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CACHEWATCH_CONFIG", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
@@ -265,7 +261,6 @@ def test_init(
 
 @pytest.mark.parametrize("when", ["each revision", "weekly mon 07:30"])
 def test_init_names_other_schedules(run: Run, tmp_path: Path, when: str) -> None:
-    """Beside the one that was chosen, and not that one again."""
     run("init", tmp_path / "c.yaml", "--to", "a@example.org", "--when", when)
 
     assert (tmp_path / "c.yaml").read_text().count(when) == 1
@@ -306,25 +301,12 @@ def test_init_names_a_source_after_its_place(run: Run, tmp_path: Path, source: s
     ],
 )
 def test_init_refuses(run: Run, tmp_path: Path, options: list[str], said: str) -> None:
-    """What would not work is said, and no file is left behind."""
     assert said in run("init", tmp_path / "cachewatch.yaml", *options).error_of(2)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_init_where_nothing_can_be_written(run: Run, tmp_path: Path) -> None:
-    """The reason is said."""
     assert "cannot be written: No such file or directory" in run("init", tmp_path / "nowhere/x.yaml").error
-
-
-@pytest.fixture
-def units(tmp_path: Path) -> Path:
-    """The units with the program where it is here."""
-    tools.program("systemd-analyze")
-    program = Path(sys.executable).parent / "cachewatch"
-    for name in UNITS:
-        text = (ROOT / "config" / name).read_text()
-        (tmp_path / name).write_text(text.replace("/usr/local/bin/cachewatch", str(program)))
-    return tmp_path
 
 
 def analyze(*arguments: object) -> str:
@@ -335,25 +317,19 @@ def analyze(*arguments: object) -> str:
     return done.stdout + done.stderr
 
 
-def test_units(units: Path) -> None:
-    """Nothing is found that systemd would stumble over."""
-    assert analyze("verify", *(units / name for name in UNITS)) == ""
-
-
-def test_units_are_hardened(units: Path) -> None:
-    """As systemd rates it: at most as exposed as the documentation says."""
+def test_units_are_valid_and_hardened(tmp_path: Path) -> None:
+    tools.program("systemd-analyze")
+    program = Path(sys.executable).parent / "cachewatch"
+    for name in UNITS:
+        unit = (ROOT / "config" / name).read_text()
+        (tmp_path / name).write_text(unit.replace("/usr/local/bin/cachewatch", str(program)))
+    assert analyze("verify", *(tmp_path / name for name in UNITS)) == ""
     text = (ROOT / "docs/configuration.md").read_text()
     for name in UNITS[:2]:
-        said = analyze("security", "--offline=true", "--no-pager", units / name)
+        said = analyze("security", "--offline=true", "--no-pager", tmp_path / name)
         found = re.search(r"Overall exposure level for \S+: ([\d.]+) OK", said)
         assert found is not None
         assert f"exposure level of {found[1]}" in text
-
-
-def test_systemd_starts_the_service_again_for_as_long_as_it_takes() -> None:
-    """After ten failed starts too; but not where only somebody can repair what is wrong."""
-    lines = (ROOT / "config" / UNITS[0]).read_text().splitlines()
-    assert {"StartLimitIntervalSec=0", "Restart=on-failure", "RestartPreventExitStatus=2 75"} <= set(lines)
 
 
 def test_units_agree() -> None:
@@ -364,12 +340,14 @@ def test_units_agree() -> None:
     for line in ("DynamicUser=yes", "StateDirectory=cachewatch", "TimeoutStopSec=30", "KillMode=control-group"):
         assert line in daemon.splitlines()
         assert line in once.splitlines()
+    # It is started again after ten failed starts too, but not where only somebody can repair what is wrong.
+    again = {"StartLimitIntervalSec=0", "Restart=on-failure", "RestartPreventExitStatus=2 75"}
+    assert again <= set(daemon.splitlines())
     assert "Type=notify" in daemon
     assert "WatchdogSec=" in daemon
 
 
 def test_the_example_of_the_documentation_is_real(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the page says that the commands print is what they print, but for the dates."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CACHEWATCH_CONFIG", raising=False)
     text = (ROOT / "docs/configuration.md").read_text()
@@ -382,20 +360,14 @@ def test_the_example_of_the_documentation_is_real(run: Run, tmp_path: Path, monk
 
 
 def test_every_key_is_documented() -> None:
-    """The page about the file has every key; secrets are explained once for all."""
     text = (ROOT / "docs/configuration.md").read_text()
     secret = re.compile(r"((state_)?password|url|urls|signing_key|unsubscribe_key|ping_url)_(file|env)")
 
     for key in set(_all_keys(json.loads(json_schema()))):
         assert secret.fullmatch(key) or re.search(rf"`([a-z]+\.)?{key}[`:. ]|{{{key}:", text), key
-
-
-def test_the_tables_of_keys_are_those_of_the_models() -> None:
-    """`python tests/configkeys.py` writes them; the prose around them is written by hand."""
-    page = (ROOT / "docs/configuration.md").read_text()
-
-    assert page.count("<!-- keys: ") == 15
-    assert rewritten(page) == page
+    # `python tests/configkeys.py` writes the tables.
+    assert text.count("<!-- keys: ") == 15
+    assert rewritten(text) == text
 
 
 def _all_keys(schema: Any) -> Iterator[str]:
@@ -420,9 +392,3 @@ def _sections(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
     elif isinstance(data, list):
         for number, value in enumerate(data):
             yield from _sections(value, (*path, number))
-
-
-def _at(data: Any, path: tuple[Any, ...]) -> Any:
-    for key in path:
-        data = data[key]
-    return data

@@ -110,7 +110,6 @@ def test_leap_years() -> None:
 
 
 def test_with_each_revision() -> None:
-    """Revisions set the pace, so there is no slot."""
     for when in ("each revision", "at once", " Each  Revision "):
         schedule = parse_when(when, "Europe/Berlin")
         assert (schedule.next_after(START), schedule.in_words()) == (None, "with each new revision")
@@ -130,7 +129,6 @@ def test_with_each_revision() -> None:
     ],
 )
 def test_words(when: str, words: str) -> None:
-    """A schedule is read back in words, so that a wrong day is seen."""
     assert parse_when(when, "Europe/Berlin").in_words() == f"{words} (Europe/Berlin)"
 
 
@@ -156,13 +154,11 @@ def test_words(when: str, words: str) -> None:
     ],
 )
 def test_mistakes(when: str, problem: str) -> None:
-    """What is no schedule is refused with what would be one."""
     with pytest.raises(ConfigError, match=problem):
         parse_when(when)
 
 
 def test_zones() -> None:
-    """A time zone has to be known here."""
     assert check_zone("Europe/Berlin") == "Europe/Berlin"
     for name in ("Europe/Atlantis", "../../etc/passwd", ""):
         with pytest.raises(ConfigError, match="not a time zone"):
@@ -170,39 +166,33 @@ def test_zones() -> None:
 
 
 WEEKEND = QuietTime(days=parse_days("sat-sun"))
+MONDAYS = QuietTime(days=parse_days("mon"), start=START, end=datetime(2026, 1, 12, 6, tzinfo=UTC))
 HOLIDAYS = QuietTime(start=datetime(2026, 12, 23, 23, tzinfo=UTC), end=datetime(2027, 1, 1, 23, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(
-    ("moment", "until"),
+    ("quiets", "moment", "until"),
     [
-        ("2026-12-18T22:59", "2026-12-18T22:59"),  # Friday, in Berlin too
-        ("2026-12-18T23:00", "2026-12-20T23:00"),  # Saturday in Berlin
-        ("2026-12-20T22:59", "2026-12-20T23:00"),
-        ("2026-12-23T23:00", "2027-01-03T23:00"),  # the holidays end on a Saturday
-        ("2027-01-03T23:00", "2027-01-03T23:00"),
-        ("2026-03-28T12:00", "2026-03-29T22:00"),  # the clock goes forward
+        ([WEEKEND, HOLIDAYS], "2026-12-18T22:59", "2026-12-18T22:59"),  # Friday, in Berlin too
+        ([WEEKEND, HOLIDAYS], "2026-12-18T23:00", "2026-12-20T23:00"),  # Saturday in Berlin
+        ([WEEKEND, HOLIDAYS], "2026-12-20T22:59", "2026-12-20T23:00"),
+        ([WEEKEND, HOLIDAYS], "2026-12-23T23:00", "2027-01-03T23:00"),  # the holidays end on a Saturday
+        ([WEEKEND, HOLIDAYS], "2027-01-03T23:00", "2027-01-03T23:00"),
+        ([WEEKEND, HOLIDAYS], "2026-03-28T12:00", "2026-03-29T22:00"),  # the clock goes forward
+        ([MONDAYS], "2026-01-05T03:00", "2026-01-05T23:00"),  # to the end of Monday in Berlin
+        ([MONDAYS], "2026-01-12T03:00", "2026-01-12T06:00"),  # to the end of the span
+        ([MONDAYS], "2026-01-19T03:00", "2026-01-19T03:00"),  # after it
+        ([], "2026-01-05T03:00", "2026-01-05T03:00"),
     ],
 )
-def test_quiet(moment: str, until: str) -> None:
-    """Windows that touch or overlap are one, and end where all have ended."""
+def test_quiet(quiets: list[QuietTime], moment: str, until: str) -> None:
+    """Windows that touch or overlap are one, and end where all have ended; only days within a span are quiet."""
     start, end = (datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (moment, until))
 
-    assert quiet_until([WEEKEND, HOLIDAYS], start, "Europe/Berlin") == end
-
-
-def test_quiet_days_within_a_span() -> None:
-    """With both, only those days within the span are quiet."""
-    mondays = QuietTime(days=parse_days("mon"), start=START, end=datetime(2026, 1, 12, 6, tzinfo=UTC))
-
-    assert quiet_until([mondays], datetime(2026, 1, 5, 3, tzinfo=UTC), "UTC") == datetime(2026, 1, 6, tzinfo=UTC)
-    assert quiet_until([mondays], datetime(2026, 1, 12, 3, tzinfo=UTC), "UTC") == datetime(2026, 1, 12, 6, tzinfo=UTC)
-    assert quiet_until([mondays], datetime(2026, 1, 19, 3, tzinfo=UTC), "UTC") == datetime(2026, 1, 19, 3, tzinfo=UTC)
-    assert quiet_until([], START, "UTC") == START
+    assert quiet_until(quiets, start, "Europe/Berlin") == end
 
 
 def test_quiet_for_ever_ends() -> None:
-    """Nothing waits for ever, whatever the windows say."""
     always = QuietTime(days=frozenset(range(7)))
 
     assert timedelta(days=3650) <= quiet_until([always], START, "UTC") - START <= timedelta(days=3652)
