@@ -2,7 +2,7 @@
 
 import email
 import email.policy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from pathlib import Path
@@ -14,6 +14,14 @@ from cachewatch.report.digest_and_message_values import SENT, DeliveryResult, Me
 
 CREATED = datetime(2026, 8, 3, 5, 30, tzinfo=UTC)
 SENDER = "Cachewatch <cachewatch@hpc.example.org>"
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Yield every text in a value of JSON."""
+    if isinstance(value, str):
+        yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from texts(one)
 
 
 def rendered(number: int = 0, **values: Any) -> RenderedDigest:

@@ -127,6 +127,7 @@ def place(url: Secret) -> str:
 
 _NAME = "cachewatch"
 _LINK_TEXT = "The whole digest"
+_AS_IT_IS = ("key", "subscription", "title", "bullets", "period", "is_urgent", "level", "tags", "kinds", "revisions")
 # In characters. Limits: a header of Slack 150, a title of Discord 256, its description 4,096, and an embed 6,000.
 _TITLE, _MARKED_TITLE, _BULLET, _MARKED_UP = 150, 256, 500, 4_000
 _ADDRESS = re.compile(r"https?://[!-~]{1,1000}")  # addresses to which every chat can link
@@ -146,7 +147,16 @@ class _Brief(Struct, frozen=True):
 
 def webhook_body(preset: str, rendered: RenderedDigest) -> bytes:
     """Return the body of a webhook's request in ASCII, in the layout of the chat `preset`."""
-    body = _json(rendered) if preset == "json" else _CHATS[preset](_brief(rendered))
+    if preset != "json":
+        return json.dumps(_CHATS[preset](_brief(rendered))).encode("ascii")
+    body = {
+        "type": "cachewatch.notice" if rendered.is_notice else "cachewatch.digest",
+        **{name: getattr(rendered, name) for name in _AS_IT_IS},
+        "created": rendered.created.isoformat(),
+        "archive_url": rendered.archive_url,
+        "digest": json.loads(rendered.json) if rendered.json else None,
+        "text": rendered.text,
+    }
     return json.dumps(body).encode("ascii")
 
 
@@ -191,20 +201,6 @@ def _lines(brief: _Brief) -> Iterator[str]:
         yield brief.about
     if brief.link:
         yield f"{_LINK_TEXT}: {brief.link}"
-
-
-_AS_IT_IS = ("key", "subscription", "title", "bullets", "period", "is_urgent", "level", "tags", "kinds", "revisions")
-
-
-def _json(rendered: RenderedDigest) -> Mapping[str, Any]:
-    return {
-        "type": "cachewatch.notice" if rendered.is_notice else "cachewatch.digest",
-        **{name: getattr(rendered, name) for name in _AS_IT_IS},
-        "created": rendered.created.isoformat(),
-        "archive_url": rendered.archive_url,
-        "digest": json.loads(rendered.json) if rendered.json else None,
-        "text": rendered.text,
-    }
 
 
 def _mattermost(brief: _Brief) -> Mapping[str, Any]:
@@ -252,26 +248,25 @@ def _marked_up(brief: _Brief, chat: str) -> str:
 def _slack(brief: _Brief) -> Mapping[str, Any]:
     """Return a message of blocks with literal text, in which Slack interprets no markup."""
     blocks: list[Mapping[str, Any]] = [{"type": "header", "text": _plain(brief.title)}]
-    if brief.bullets:
-        listed = {"type": "rich_text_list", "style": "bullet", "elements": [_section(*each) for each in brief.bullets]}
-        blocks.append({"type": "rich_text", "elements": [listed]})
+    listed = []
+    for label, text in brief.bullets:
+        bold = [{"type": "text", "text": f"{label} ", "style": {"bold": True}}] if label else []
+        listed.append({"type": "rich_text_section", "elements": [*bold, {"type": "text", "text": text}]})
+    if listed:
+        bullets = {"type": "rich_text_list", "style": "bullet", "elements": listed}
+        blocks.append({"type": "rich_text", "elements": [bullets]})
     if brief.link:
         link = {"type": "link", "url": brief.link, "text": _LINK_TEXT}
         blocks.append({"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [link]}]})
     if brief.about:
         blocks.append({"type": "context", "elements": [_plain(brief.about)]})
     # For notifications, and other chats that accept Slack's messages but not its blocks.
-    text = escape("\n".join([brief.title, *_lines(brief)]), quote=False)
-    return {"text": text, "blocks": blocks, "mrkdwn": False, "link_names": False, "unfurl_links": False}
+    whole = escape("\n".join([brief.title, *_lines(brief)]), quote=False)
+    return {"text": whole, "blocks": blocks, "mrkdwn": False, "link_names": False, "unfurl_links": False}
 
 
 def _plain(text: str) -> Mapping[str, Any]:
     return {"type": "plain_text", "text": text, "emoji": False}
-
-
-def _section(label: str, text: str) -> Mapping[str, Any]:
-    bold = [{"type": "text", "text": f"{label} ", "style": {"bold": True}}] if label else []
-    return {"type": "rich_text_section", "elements": [*bold, {"type": "text", "text": text}]}
 
 
 def _matrix(brief: _Brief) -> Mapping[str, Any]:

@@ -53,14 +53,12 @@ def test_any_mail(fields: Mapping[str, Any]) -> None:
 @settings(max_examples=300)
 @given(ANY)
 def test_any_markup(text: str) -> None:
-    """What no markup may have is replaced, and nothing else is."""
     assert markup(text) == re.sub(f"[{UNFIT}]", "\ufffd", text.replace("\r\n", "\n"))
 
 
 @settings(max_examples=40)
 @given(FIELDS)
 def test_any_feed(fields: Mapping[str, Any]) -> None:
-    """A feed that every parser reads, with ids that are URNs."""
     with TemporaryDirectory() as folder:
         send(FeedConfig(name="feed", path=f"{folder}/{{subscription}}.atom"), rendered(**fields))
         (path,) = Path(folder).iterdir()
@@ -73,7 +71,6 @@ def test_any_feed(fields: Mapping[str, Any]) -> None:
 @settings(max_examples=40)
 @given(FIELDS)
 def test_any_webhook(preset: Any, fields: Mapping[str, Any]) -> None:
-    """JSON in pure ASCII."""
     config = WebhookConfig(name="chat", url=Secret("https://example.org/x"), preset=preset)
     (message,) = open_channel(config).build_messages(rendered(**fields))
 

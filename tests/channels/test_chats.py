@@ -13,7 +13,7 @@ import pytest
 import scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from outgoing import rendered
+from outgoing import rendered, texts
 
 from cachewatch.channels.webhooks_and_chats import chat_text, chat_title, webhook_body
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
@@ -57,24 +57,9 @@ def elements(html: str) -> Iterator[str]:
 
 def shown(chat: str, body: Any) -> str:
     """Return all that readers see of a message, whatever its form."""
-    match chat:
-        case "slack":
-            return "\n".join(texts(body["blocks"]))
-        case "discord":
-            return "\n".join(texts(body["embeds"]))
-        case "mattermost":
-            return "\n".join(texts(body["attachments"]))
-        case _:
-            return str(body["html"])
-
-
-def texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from (text for one in value.values() for text in texts(one))
-    elif isinstance(value, list):
-        yield from (text for one in value for text in texts(one))
+    return "\n".join(
+        texts(body[{"slack": "blocks", "discord": "embeds", "mattermost": "attachments"}.get(chat, "html")])
+    )
 
 
 @pytest.mark.parametrize("name", ["all-rebuilt", "package-gone", "stack-lost", "new-snapshot"])
@@ -96,7 +81,6 @@ def test_the_cause_of_a_week_is_in_its_bullets(tmp_path: Path, name: str) -> Non
 
 @pytest.mark.parametrize("chat", CHATS)
 def test_samples(chat: str) -> None:
-    """Every heading that a digest can have, and a notice to operators, which has no link."""
     assert "py-ml-dtypes" in shown(chat, payload(chat, render_digest(sample_digest())))
     notice = payload(chat, render_notice(sample_notice()))
 
@@ -137,7 +121,6 @@ def test_markdown_of_names_stays_text(chat: str) -> None:
 
 @pytest.mark.parametrize("chat", ["discord", "mattermost"])
 def test_nothing_is_escaped_that_is_no_markup(chat: str) -> None:
-    """Names of every day are sent as they are."""
     for name in ("ml-linux-x86_64-cuda", "+shared", "1.14.5 -> 1.14.6", "a|b", "@1.2:1.4", "gcc@12", "(1.5)", "a.b"):
         assert chat_markdown(f"of {name}", chat) == f"of {name}"
 
@@ -163,7 +146,6 @@ def test_any_name_is_shown_as_it_is(chat: str, name: str, is_start: bool) -> Non
 
 
 def test_matrix_shows_a_list() -> None:
-    """Both forms say the same."""
     body = payload("matrix", rendered(bullets=("Act: a < b.", "plain"), archive_url=URL))
 
     assert "<ul><li><strong>Act:</strong> a &lt; b.</li><li>plain</li></ul>" in body["html"]
@@ -173,7 +155,6 @@ def test_matrix_shows_a_list() -> None:
 
 @pytest.mark.parametrize("chat", CHATS)
 def test_urgent_digests_say_so(chat: str) -> None:
-    """In the title."""
     levels = ((False, "calm"), (True, "alarm"))
     calm, urgent = (payload(chat, rendered(is_urgent=is_urgent, level=level)) for is_urgent, level in levels)
 
@@ -183,7 +164,6 @@ def test_urgent_digests_say_so(chat: str) -> None:
 
 @pytest.mark.parametrize("level", ["alarm", "notice", "calm"])
 def test_the_bar_has_the_colour_that_mails_have(level: str) -> None:
-    """Both are of the theme."""
     colour = tomllib.loads((Path(__file__).parents[2] / "templates/theme.toml").read_text())["colors"][level]
     digest = rendered(level=level)
 
@@ -212,7 +192,6 @@ def test_any_text_is_within_the_limits(chat: str, title: str, bullets: tuple[str
 
 
 def test_plain_text_for_apprise() -> None:
-    """The same lines without markup, each in one piece."""
     digest = rendered(bullets=("Act: " + "re-concretize " * 20,), archive_url=URL, is_urgent=True)
 
     assert chat_title(digest).startswith("URGENT cachewatch ml-team: ")

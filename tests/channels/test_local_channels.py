@@ -63,7 +63,6 @@ def test_an_archive_by_period(tmp_path: Path) -> None:
 
 
 def test_two_digests_of_one_period_are_both_kept(tmp_path: Path) -> None:
-    """Several revisions a day: the second goes beside the first, and a retry of either adds nothing."""
     first, second = rendered(1, period="2026-08-03"), rendered(2, period="2026-08-03")
     for _ in range(2):
         assert send(files(tmp_path), first, second) == [SENT, SENT]
@@ -346,7 +345,6 @@ def test_sendmail_hangs_dies_or_is_not_there(tmp_path: Path) -> None:
 
 
 def test_sendmail_wants_an_address(tmp_path: Path) -> None:
-    """What is none never becomes an argument."""
     (answer,) = send(sendmail(tmp_path, f"touch {tmp_path}/called"), rendered(to=("-oQ/tmp root",)))
 
     assert (answer.outcome, answer.is_address) == (DeliveryOutcome.DEAD, True)

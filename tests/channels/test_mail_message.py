@@ -94,7 +94,6 @@ def test_the_link_in_the_body_is_that_of_the_header() -> None:
 
 
 def test_long_lists_and_references_stay_readable() -> None:
-    """No encoded words in what programs read, however long it is, and no line beyond 998 characters."""
     config = email_config(25, unsubscribe="https://example.org/" + "u" * 300 + "?who={recipient}")
     channel = open_channel(config)
     one = rendered(subscription="s" * 60, period="2026-07-27..2026-08-02", revisions=("a" * 40 + ".." + "b" * 40,) * 3)
@@ -187,7 +186,6 @@ def test_notices_belong_to_no_list() -> None:
 
 
 def test_hostile_text_is_harmless() -> None:
-    """Whatever a name holds, the mail has the headers that it should have, and is plain ASCII."""
     for text in HOSTILE:
         labels: dict[str, Any] = dict.fromkeys(("subscription", "title", "text", "period", "key"), text)
         lists: dict[str, Any] = dict.fromkeys(("tags", "kinds", "revisions"), (text,))

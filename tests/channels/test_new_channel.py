@@ -41,7 +41,6 @@ def test_every_channel_keeps_the_contract(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_every_failure_is_a_result(tmp_path: Path, kind: str) -> None:
-    """Nothing is raised where the place of a channel is a file, or gone."""
     (tmp_path / "file").write_text("in the way")
     channel = open_channel(MAKERS[kind](tmp_path / "file"))
     with channel.open(no_shelf) as transport:

@@ -42,7 +42,6 @@ def test_smtp_sink_takes_it() -> None:
     ],
 )
 def test_smtp_sink_refuses(options: list[str], verdict: str, may_have_arrived: bool) -> None:
-    """Every reply of another implementation is understood at every step."""
     with smtp_sink(*options) as sink:
         (answer,) = send(email_config(sink.port), rendered())
 

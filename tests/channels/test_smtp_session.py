@@ -27,6 +27,7 @@ from cachewatch.service.recipients_and_retries import LONGEST_ATTEMPT, longest_a
 pytestmark = pytest.mark.usefixtures("loopback")
 
 Read = Callable[[], bytes]
+LOGIN: dict[str, Any] = {"user": "cachewatch", "password": Secret("s3cr3t")}
 
 
 def answer_of(port: int, seconds: float = 5, **smtp: Any) -> DeliveryResult:
@@ -40,18 +41,14 @@ def test_one_connection_and_one_transaction_each() -> None:
     one = rendered(to=("kim@example.org", "lee@example.org"))
     with post() as server:
         config = email_config(server.port, bounces="bounces@example.org")
+        with open_channel(config).open(no_shelf):
+            assert server.sessions == 0, "nothing connects without a message"
         assert send(config, one, rendered(1)) == [SENT] * 3
 
     assert server.sessions == 1
     assert [received.recipient[:3] for received in server.received] == ["kim", "lee", "kim"]
     assert {received.sender for received in server.received} == {"bounces@example.org"}
     assert server.received[0].content == open_channel(config).build_messages(one)[0].payload
-
-
-def test_nothing_connects_without_a_message() -> None:
-    with post() as server, open_channel(email_config(server.port)).open(no_shelf):
-        pass
-    assert server.sessions == 0
 
 
 CODES = [
@@ -79,7 +76,6 @@ CODES = [
 
 @pytest.mark.parametrize(("command", "reply", "verdict", "more"), CODES, ids=[f"{c}-{r[:9]}" for c, r, _, _ in CODES])
 def test_what_replies_mean(command: str, reply: str, verdict: str, more: dict[str, bool]) -> None:
-    """Later, never, shorter, or somebody has to repair the configuration; and what was said is kept."""
     with post(replies={command: [reply]}) as server:
         answer = answer_of(server.port)
 
@@ -93,7 +89,6 @@ def test_what_replies_mean(command: str, reply: str, verdict: str, more: dict[st
 
 @pytest.mark.parametrize("refusal", ["450 greylisted", "550 no such user"])
 def test_one_refused_recipient_stops_no_other(refusal: str) -> None:
-    """A mixed list: the others get theirs, over the same connection."""
     with post(by_recipient={"bad@example.org": refusal}) as server:
         everyone = ("kim@example.org", "bad@example.org", "lee@example.org")
         first, bad, last = send(email_config(server.port), rendered(to=everyone))
@@ -192,12 +187,13 @@ def _mute(connection: socket.socket, read: Read) -> None:
     read()
 
 
-@pytest.mark.parametrize("talk", [_drip, _endless, _http, _mute])
-def test_no_server_holds_a_session(talk: Callable[[socket.socket, Read], None]) -> None:
+# A reply without end is cut at its size, long before the deadline.
+@pytest.mark.parametrize(("talk", "seconds"), [(_drip, 0.1), (_endless, 120), (_http, 0.1), (_mute, 0.1)])
+def test_no_server_holds_a_session(talk: Callable[[socket.socket, Read], None], seconds: float) -> None:
     """Drips, replies without end, another protocol and silence: later, within the deadline."""
     with talking(talk) as port:
         began = time.monotonic()
-        answer = answer_of(port, 0.1)
+        answer = answer_of(port, seconds)
         took = time.monotonic() - began
 
     assert took < 60  # the greeting alone takes 90 seconds
@@ -248,16 +244,6 @@ def test_no_attempt_is_longer_than_the_longest(monkeypatch: pytest.MonkeyPatch) 
     assert timedelta(seconds=sum(deadlines)) < longest_attempt(config)
 
 
-def test_a_reply_without_end_is_cut_at_its_size() -> None:
-    """Long before the deadline, and before it fills the memory."""
-    with talking(_endless) as port:
-        began = time.monotonic()
-        answer = answer_of(port, 120)
-
-    assert time.monotonic() - began < 100
-    assert answer.outcome is DeliveryOutcome.DEFERRED
-
-
 @pytest.mark.parametrize(
     ("replies", "verdict"),
     [
@@ -273,7 +259,6 @@ def test_a_reply_without_end_is_cut_at_its_size() -> None:
     ids=str,
 )
 def test_odd_servers(replies: dict[str, bytes], verdict: str) -> None:
-    """Greetings, old servers without EHLO, and noise after the message."""
     with talking(scripted(**replies)) as port:
         answer = answer_of(port)
 
@@ -282,7 +267,6 @@ def test_odd_servers(replies: dict[str, bytes], verdict: str) -> None:
 
 
 def test_nobody_there() -> None:
-    """A server that is down concerns all messages: the first tries, the others do not wait for it."""
     first, second = send(email_config(free_port()), rendered(), rendered(1))
 
     assert (first.outcome, first.is_channel) == (DeliveryOutcome.DEFERRED, True)
@@ -356,7 +340,6 @@ def test_tls_with_a_trusted_certificate(security: str, server_tls: ssl.SSLContex
 
 
 def test_bad_certificates(security: str, authority: trustme.CA, server_tls: ssl.SSLContext, ca_file: Path) -> None:
-    """Of an unknown authority, or for another host: refused, nothing sent, and what to do is said."""
     with post(tls=server_tls, is_implicit=security == "tls") as server:
         unknown = answer_of(server.port, security=security)
     assert server.received == []
@@ -373,53 +356,37 @@ def test_bad_certificates(security: str, authority: trustme.CA, server_tls: ssl.
 def test_starttls_taken_out_of_the_way(ca_file: Path) -> None:
     """Somebody on the way strips it: neither the mail nor the password goes over in clear."""
     with post() as server:
-        login: dict[str, Any] = {"user": "cachewatch", "password": Secret("s3cr3t")}
-        answer = answer_of(server.port, security="starttls", ca_file=ca_file, **login)
+        answer = answer_of(server.port, security="starttls", ca_file=ca_file, **LOGIN)
 
     assert (answer.outcome, answer.is_channel) == (DeliveryOutcome.BLOCKED, True)
     assert "STARTTLS" in answer.detail
     assert (server.received, server.logins) == ([], [])
 
 
-def test_replies_injected_before_tls(ca_file: Path) -> None:
-    """What follows STARTTLS in clear is not taken for the server's word."""
-    replies = {
-        "EHLO": b"250-test\r\n250 STARTTLS\r\n",
-        "STAR": b"220 go on\r\n250-test\r\n250 AUTH PLAIN\r\n235 ok\r\n",
-    }
-    with talking(scripted(**replies)) as port:
-        answer = answer_of(port, 1, security="starttls", ca_file=ca_file)
-
-    assert (answer.outcome, answer.is_channel) == (DeliveryOutcome.DEFERRED, True)
-
-
-@pytest.mark.parametrize(("reply", "verdict"), [(b"454 no TLS now\r\n", "deferred"), (b"501 no\r\n", "blocked")])
-def test_starttls_refused(reply: bytes, verdict: str, ca_file: Path) -> None:
-    """By its code: later, or never with this configuration."""
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        (b"454 no TLS now\r\n", "deferred"),
+        (b"501 no\r\n", "blocked"),
+        # What follows STARTTLS in clear is not taken for the server's word.
+        (b"220 go on\r\n250-test\r\n250 AUTH PLAIN\r\n235 ok\r\n", "deferred"),
+    ],
+)
+def test_replies_before_tls(reply: bytes, verdict: str, ca_file: Path) -> None:
     with talking(scripted(EHLO=b"250-test\r\n250 STARTTLS\r\n", STAR=reply)) as port:
-        assert answer_of(port, security="starttls", ca_file=ca_file).outcome == verdict
+        answer = answer_of(port, 1, security="starttls", ca_file=ca_file)
+    assert (answer.outcome, answer.is_channel) == (verdict, True)
 
 
-def test_tls_on_a_plain_port(ca_file: Path) -> None:
-    """The handshake fails, also if the other side only drips."""
+def test_tls_on_a_plain_port(ca_file: Path, tmp_path: Path) -> None:
     with post() as server:
+        answer = answer_of(server.port, security="tls", ca_file=tmp_path / "nowhere.pem")
+        assert (answer.outcome, "nowhere.pem" in answer.detail) == (DeliveryOutcome.BLOCKED, True)
         assert answer_of(server.port, 1, security="tls", ca_file=ca_file).outcome is DeliveryOutcome.DEFERRED
     with talking(_drip) as port:
         began = time.monotonic()
         assert answer_of(port, 0.1, security="tls", ca_file=ca_file).outcome is DeliveryOutcome.DEFERRED
         assert time.monotonic() - began < 60
-
-
-def test_a_ca_file_that_is_not_there(tmp_path: Path) -> None:
-    """Somebody has to repair the configuration."""
-    with post() as server:
-        answer = answer_of(server.port, security="tls", ca_file=tmp_path / "nowhere.pem")
-
-    assert answer.outcome is DeliveryOutcome.BLOCKED
-    assert "nowhere.pem" in answer.detail
-
-
-LOGIN: dict[str, Any] = {"user": "cachewatch", "password": Secret("s3cr3t")}
 
 
 @pytest.fixture
@@ -430,7 +397,6 @@ def guarded(server_tls: ssl.SSLContext) -> Iterator[Post]:
 
 
 def test_logging_in(guarded: Post, ca_file: Path) -> None:
-    """Over TLS, with the right password."""
     assert answer_of(guarded.port, security="starttls", ca_file=ca_file, **LOGIN) == SENT
     assert guarded.logins == [("cachewatch", "s3cr3t")]
 
@@ -446,7 +412,6 @@ def test_logging_in(guarded: Post, ca_file: Path) -> None:
     ],
 )
 def test_bad_login(guarded: Post, ca_file: Path, reply: str, login: dict[str, Any], expected: tuple[str, str]) -> None:
-    """No attempt is used up, and nobody sees the password."""
     guarded.replies["AUTH"] = [reply] * bool(reply)
     answer = answer_of(guarded.port, security="starttls", ca_file=ca_file, **login)
 
@@ -457,7 +422,6 @@ def test_bad_login(guarded: Post, ca_file: Path, reply: str, login: dict[str, An
 
 
 def test_a_server_without_logins(server_tls: ssl.SSLContext, ca_file: Path) -> None:
-    """A user is configured where nobody logs in."""
     with post(tls=server_tls, auth_exclude_mechanism=["LOGIN", "PLAIN"]) as server:
         answer = answer_of(server.port, security="starttls", ca_file=ca_file, **LOGIN)
 

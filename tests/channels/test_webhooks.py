@@ -6,13 +6,12 @@ import hmac
 import json
 import re
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from outgoing import no_shelf, rendered, send
+from outgoing import no_shelf, rendered, send, texts
 from servers import Says, serving
 
 from cachewatch.channels import open_channel
@@ -72,26 +71,18 @@ def test_what_is_sent_again_has_a_name_of_its_own() -> None:
 
 
 def test_what_statuses_mean() -> None:
-    """Later, never, or somebody has to repair the configuration."""
     verdicts = {200: "sent", 400: "dead", 413: "too-large"}
     verdicts |= dict.fromkeys((302, 401, 404), "blocked") | dict.fromkeys((408, 429, 503), "deferred")
     for status, verdict in verdicts.items():
         answer = answer_to(Says(status, b"because"))
         assert answer.outcome == verdict, status
         assert answer.detail == "" if status < 300 else str(status) in answer.detail
-
-
-def test_redirects_are_not_followed() -> None:
-    """Nobody else gets the digest or its signature."""
-    with serving({"/other": Says()}) as other, serving({PATH: Says(302, headers={"Location": other.url})}) as server:
-        (answer,) = send(webhook(server.url + PATH), rendered())
+    with serving({"/": Says()}) as other:  # nobody else gets the digest or its signature
+        assert answer_to(Says(302, headers={"Location": other.url})).outcome is DeliveryOutcome.BLOCKED
         assert other.asked == []
-
-    assert answer.outcome is DeliveryOutcome.BLOCKED
 
 
 def test_a_server_may_ask_to_wait() -> None:
-    """In seconds or until a date, and for an hour at most."""
     assert answer_to(Says(429, headers={"Retry-After": "120"})).retry_after == 120
     until = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
     assert 10 < (answer_to(Says(429, headers={"Retry-After": until})).retry_after or 0) <= 90
@@ -114,7 +105,6 @@ def test_no_answer_is_waited_for_for_ever() -> None:
 
 
 def test_nobody_there() -> None:
-    """Nothing can have arrived, and every other message of the run would fare the same."""
     (answer,) = send(webhook("http://127.0.0.1:1" + PATH), rendered())
 
     assert (answer.outcome, answer.may_have_arrived, answer.is_channel) == (DeliveryOutcome.DEFERRED, False, True)
@@ -131,13 +121,6 @@ def test_the_url_is_a_secret() -> None:
 
     assert message.target == "http://127.0.0.1:1"
     assert not [text for text in said if "s3cr3t" in text]
-
-
-def texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from texts(one)
 
 
 HOSTILE = "@channel @all @here @everyone @room <!channel> <@U123> <@&1> @kim\x1b[31m\u202egcc@12 [x](http://evil) \x00"
@@ -188,7 +171,6 @@ def test_apprise_sends_to_a_chat() -> None:
 
 @pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  # a plugin of Apprise imports it
 def test_apprise_is_told_nonsense() -> None:
-    """It is said which URL is not understood, without telling it."""
     nonsense = AppriseConfig(name="chats", urls=(Secret("nonsense://s3cr3t"),))
     (answer,) = send(nonsense, rendered())
     assert answer.outcome is DeliveryOutcome.BLOCKED
@@ -209,7 +191,6 @@ CALLS = (
 
 @pytest.mark.parametrize("preset", ["mattermost", "slack", "discord", "matrix"])
 def test_nobody_is_called(preset: str) -> None:
-    """What looks like a call in some chat is none in any, whoever is named so."""
     for call in CALLS:
         body = json.loads(webhook_body(preset, rendered(title=call, bullets=(f"new: {call}", call))))
         said = "\n".join(texts(body))
@@ -229,7 +210,6 @@ def test_nobody_is_called(preset: str) -> None:
     ],
 )
 def test_no_link_but_ours(text: str, dead: str) -> None:
-    """A name that is a link in some chat is none where plain text is sent; what is copied stays as it is."""
     said = chat_text(rendered(bullets=(text,), archive_url="https://hpc.example.org/d/1"))
 
     assert said == f"- {dead}\nThe whole digest: https://hpc.example.org/d/1"
