@@ -221,7 +221,13 @@ async def _ask(
     asked = client.stream(method, url, headers=dict(headers), content=body, extensions=extensions)
     try:
         async with asked as response:
-            data, is_cut = await _read(response, most)
+            received, is_cut = BytesIO(), False  # which gives its bytes away without a copy
+            async for chunk in response.aiter_raw():
+                is_cut = received.tell() + len(chunk) > most
+                received.write(chunk[: most - received.tell()])
+                if is_cut:
+                    break
+            data = received.getvalue()
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, UnicodeError) as error:
         raise RefusedAddress(f"{shown(url)}: is not an http or https address") from error
     except httpx2.HTTPError as error:
@@ -266,16 +272,6 @@ def _failure(url: str, error: httpx2.HTTPError) -> HttpError:
     was_sent = not isinstance(error, httpx2.ProxyError | httpx2.ConnectError | httpx2.ConnectTimeout)
     is_transient = not isinstance(error, httpx2.ProxyError)
     return HttpError(f"{shown(url)}: {message}", is_transient=is_transient, was_sent=was_sent)
-
-
-async def _read(response: httpx2.Response, most: int) -> tuple[bytes, bool]:
-    data = BytesIO()  # which gives its bytes away without a copy
-    async for chunk in response.aiter_raw():
-        if data.tell() + len(chunk) > most:
-            data.write(chunk[: most - data.tell()])
-            return data.getvalue(), True
-        data.write(chunk)
-    return data.getvalue(), False
 
 
 def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:

@@ -64,9 +64,11 @@ class Log:
 def open_log(form: str = "text", stream: TextIO | None = None, level: int = logging.INFO) -> Log:
     """Set up logging of lines in `form` (`text` or `json`) to `stream`, by default stderr, and return the log."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    in_words = _folded if handler.stream is not None and handler.stream.isatty() else _text
-    render = JSONRenderer(serializer=json.dumps, default=str) if form == "json" else in_words
+    render = JSONRenderer(serializer=json.dumps, default=str) if form == "json" else _text
     processors = [ProcessorFormatter.remove_processors_meta, _tidy, render]
+    if form != "json" and handler.stream is not None and handler.stream.isatty():
+        whole: Any = {"break_long_words": False, "break_on_hyphens": False, "subsequent_indent": "    "}
+        processors.append(lambda *line: textwrap.fill(str(line[-1]), shutil.get_terminal_size().columns, **whole))
     of_others: list[Processor] = [add_log_level, _timestamp, _note]
     handler.setFormatter(ProcessorFormatter(foreign_pre_chain=of_others, processors=processors))
     for name, least in ((_LOGGER, level), ("apscheduler", logging.ERROR)):
@@ -117,9 +119,3 @@ def _text(_logger: Any, _method: str, fields: EventDict) -> str:
         is_quoted = " " in text or '"' in text or not text
         words += f" {name}={json.dumps(text, ensure_ascii=False) if is_quoted else text}"
     return f"{time} {level} {words}".rstrip()
-
-
-def _folded(logger: Any, method: str, fields: EventDict) -> str:
-    """Break the line at the width of the terminal, but no word."""
-    columns, line = shutil.get_terminal_size().columns, _text(logger, method, fields)
-    return textwrap.fill(line, columns, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)

@@ -51,7 +51,6 @@ def test_what_passes_is_tried_again_and_what_stays_is_not() -> None:
 
 
 def test_retry_after_is_honoured() -> None:
-    """The server says when; the answer comes no earlier."""
     with serving({"/a": [Says(429, headers={"Retry-After": "1"}), Says(body=b"now")]}) as server:
         began = time.monotonic()
         assert get(f"{server.url}/a").body == b"now"
@@ -69,7 +68,6 @@ def test_retry_after_beyond_the_deadline_fails_at_once() -> None:
 
 
 def test_retry_after_may_be_a_date() -> None:
-    """The other form of the header."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
 
     def seconds(text: str) -> float | None:
@@ -102,7 +100,6 @@ def test_all_answers_together_have_a_deadline() -> None:
 
 
 def test_silence_ends() -> None:
-    """A server that accepts and says nothing."""
     with serving({"/a": Says(wait=30)}) as server, pytest.raises(HttpError, match="stopped sending"):
         get(f"{server.url}/a", RequestLimits(silence=0.2, attempts=1))
 
@@ -142,7 +139,6 @@ def test_packed_answers_are_unpacked() -> None:
 
 
 def test_redirects_are_followed_a_few_times() -> None:
-    """A mirror may have moved, but not in circles."""
     answers: dict[str, Says | list[Says]] = {
         "/old": Says(301, headers={"Location": "/new"}),
         "/new": Says(body=b"here"),
@@ -201,7 +197,6 @@ def test_a_machine_without_authorities_trusts_whom_browsers_trust(monkeypatch: p
 
 
 def test_odd_addresses_are_refused() -> None:
-    """Nothing but http and https, and no password in an address; the message does not repeat it."""
     others = ("http://[", "/x", "http://h:x/")
     for url in ("ftp://host/x", "file:///etc/passwd", "http://", "http://u:p@127.0.0.1/", *others):
         with pytest.raises(RefusedAddress) as caught:
@@ -210,7 +205,6 @@ def test_odd_addresses_are_refused() -> None:
 
 
 def test_nobody_there() -> None:
-    """A closed port is a failure that may pass."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         with pytest.raises(HttpError, match="no connection") as caught:
@@ -251,7 +245,6 @@ def test_a_post_returns_whatever_is_answered() -> None:
 
 
 def test_a_post_ends() -> None:
-    """A receiver that never answers holds nobody; there is no status then."""
     slow = Says(body=b"x" * 1000, drip=0.05, drips_head=True)
     with serving({"/a": slow}) as server, pytest.raises(HttpError) as caught:
         http.post(f"{server.url}/a", b"", seconds=0.4)
@@ -282,7 +275,6 @@ def test_credentials_come_from_files(tmp_path: Path) -> None:
 
 
 def test_inflating_is_all_or_nothing() -> None:
-    """Every cut is noticed, and so is every surplus."""
     packed = gzip.compress(b"some text, some text")
     assert inflate(packed, most=100) == b"some text, some text"
     assert inflate(packed + packed, most=100) == b"some text, some text" * 2

@@ -181,7 +181,6 @@ def test_an_index_has_a_size(
 
 
 def test_an_index_in_a_folder_has_a_size(tmp_path: Path, run: Run) -> None:
-    """By configuration as well, for the service."""
     (tmp_path / "cache" / "build_cache").mkdir(parents=True)
     (tmp_path / "cache" / "build_cache" / "index.json").write_bytes(b"x" * 2000)
     config = tmp_path / "cachewatch.yaml"
@@ -208,14 +207,14 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         return [ip_address(found) for found in known[port]] if port in known else await real(host, port)
 
     monkeypatch.setattr(allowed_addresses, "resolve", resolve)
-    if peer := getattr(allowed_addresses, "peer", None):
-        monkeypatch.setattr(allowed_addresses, "peer", lambda stream: _known(known, stream) or peer(stream))
+    peer = allowed_addresses.peer
+
+    def known_peer(stream: Any) -> allowed_addresses.Address:
+        found = known.get(stream.get_extra_info("server_addr")[1])
+        return ip_address(found[0]) if found else peer(stream)
+
+    monkeypatch.setattr(allowed_addresses, "peer", known_peer)
     return lambda url: known.update({int(url.rpartition(":")[2]): [PUBLIC]})
-
-
-def _known(known: dict[int, list[str]], stream: Any) -> allowed_addresses.Address | None:
-    found = known.get(stream.get_extra_info("server_addr")[1])
-    return ip_address(found[0]) if found else None
 
 
 @pytest.mark.parametrize(
@@ -258,7 +257,7 @@ def test_the_connected_address_counts(internet: Callable[[str], None], monkeypat
     ):
         internet(server.url)
         internet(inside.url)
-        monkeypatch.setattr(allowed_addresses, "peer", lambda _: ip_address("127.0.0.1"), raising=False)
+        monkeypatch.setattr(allowed_addresses, "peer", lambda _: ip_address("127.0.0.1"))
         with pytest.raises(HttpError, match=r"leads from the internet to .*, which is in a private network"):
             client.get(f"{server.url}/a")
     assert inside.asked == []

@@ -7,7 +7,7 @@ import pytest
 from conftest import Run
 
 from cachewatch.errors import AnotherInstance, StateError
-from cachewatch.runtime.files_and_locks import open_lock, publish
+from cachewatch.runtime.files_and_locks import publish
 from cachewatch.store.sqlite_and_process_lock import SqliteDatabase, only_one
 
 VICTIM = "a file of somebody else\n"
@@ -28,16 +28,13 @@ def state(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_lock_is_no_link(state: Path, victim: Path) -> None:
-    """Else it would empty whatever file its target is."""
+def test_a_lock_is_a_file_and_no_link(state: Path, victim: Path) -> None:
+    """Else it would empty whatever file its target is; a pipe of that name is not waited for."""
     (state / "lock").symlink_to(victim)
     with pytest.raises(StateError, match=r"lock: is a link.*remove it"), only_one(state):
         pass
     assert victim.read_text() == VICTIM
-
-
-def test_a_lock_is_a_file(state: Path) -> None:
-    """A pipe of that name is not waited for."""
+    (state / "lock").unlink()
     os.mkfifo(state / "lock")
     with pytest.raises(StateError, match="lock: is not a regular file"), only_one(state):
         pass
@@ -45,26 +42,13 @@ def test_a_lock_is_a_file(state: Path) -> None:
 
 @pytest.mark.parametrize("written", ["", f"{'17 on host':<99}\n", "\0" * 100])
 def test_a_lock_that_was_left_is_taken(state: Path, written: str) -> None:
-    """By another process, and after a power cut; the new holder is named."""
     (state / "lock").write_text(written)
     said = rf"process {os.getpid()} on \S+ uses this state"
     with only_one(state), pytest.raises(AnotherInstance, match=said), only_one(state):
         pass
 
 
-@pytest.mark.parametrize("name", ["site.git/cachewatch.lock", "cache/cachewatch/x.git.lock"])
-def test_other_locks_empty_nothing_either(name: str, tmp_path: Path, victim: Path) -> None:
-    """Those of recordings and of clones."""
-    path = tmp_path / name
-    path.parent.mkdir(parents=True)
-    path.symlink_to(victim)
-    with pytest.raises(OSError, match="is a link"):
-        open_lock(path)
-    assert victim.read_text() == VICTIM
-
-
 def test_a_recording_writes_through_no_link(tmp_path: Path, victim: Path, run: Run) -> None:
-    """Neither its lock nor what it remembers."""
     cache, into = tmp_path / "cache", tmp_path / "site.git"
     (cache / "build_cache").mkdir(parents=True)
     (cache / "build_cache" / "index.json").write_text('{"database": {"version": "8", "installs": {}}}')
@@ -97,7 +81,6 @@ def test_a_state_is_ours(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_site_stays_in_its_folder(demo_repository: Path, tmp_path: Path, run: Run) -> None:
-    """Where a folder of it is a link, nothing is written or removed behind that link."""
     site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
     assert run("site", site, "--repo", demo_repository).exit_code == 0
     folders = [folder for folder in site.iterdir() if folder.is_dir() and not folder.name.startswith(".")]

@@ -28,17 +28,10 @@ MOUNTS = r"""22 28 0:21 / /proc rw,nosuid shared:12 - proc proc rw
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
-    path = tmp_path / "mountinfo"
-    path.write_text(MOUNTS)
-    return path
-
-
-@pytest.fixture
-def on_nfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let everything below here be on NFS, as far as the kernel's table says."""
-    (tmp_path / "mountinfo").write_text(f"61 35 0:50 / {tmp_path} rw,relatime - nfs4 files:/home rw,vers=4.2\n")
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The kernel's table of mounts."""
     monkeypatch.setattr(files_and_locks, "MOUNTS", tmp_path / "mountinfo")
+    return tmp_path / "mountinfo"
 
 
 @pytest.mark.parametrize(
@@ -55,16 +48,16 @@ def on_nfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("/gpfs/state", "gpfs"),
     ],
 )
-def test_the_table_says_what_is_shared(table: Path, folder: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files_and_locks, "MOUNTS", table)
+def test_the_table_says_what_is_shared(table: Path, folder: str, kind: str) -> None:
+    table.write_text(MOUNTS)
     assert shared_kind(Path(folder)) == kind
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("on_nfs")
-def test_a_shared_state_works_and_says_so(tmp_path: Path, run: Run) -> None:
+def test_a_shared_state_works_and_says_so(tmp_path: Path, table: Path, run: Run) -> None:
     """No memory is shared, commits are flushed, and whoever starts it or checks the file reads where it is."""
     site = Site(tmp_path, [catalogue({"zlib": records(range(2))}), catalogue({"zlib": records(range(3))})], NOTIFIED)
+    table.write_text(f"61 35 0:50 / {tmp_path} rw,relatime - nfs4 files:/home rw,vers=4.2\n")
     path = tmp_path / "cachewatch.yaml"
     assert f"state: {tmp_path / 'state'} is on nfs4" in run("config", "check", "--config", path).error
     for number in (0, 1):

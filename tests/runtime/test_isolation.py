@@ -43,13 +43,11 @@ def done(isolation: Isolation, words: Sequence[str]) -> list[list[str] | str]:
 
 
 def test_without_isolation_it_is_done_here() -> None:
-    """Some megabytes at a time."""
     found = list(INLINE.each(len, list("abcdef"), about))
     assert found == [(list("abcd"), 4), (list("ef"), 2)]
 
 
 def test_what_ends_the_process_is_found(worker: Worker) -> None:
-    """All others are done, in their order."""
     isolated = Isolation(worker)
     ended = "the process that read it ended with exit code 3"
     assert done(isolated, ["a", "b", "end", "c", "d", "e"]) == [["A", "B"], ended, ["C"], ["D", "E"]]
@@ -116,7 +114,6 @@ def test_what_takes_long_in_a_source_uses_up_its_time_only(worker: Worker) -> No
 
 @pytest.mark.usefixtures("small_budget")
 def test_usual_work_never_uses_up_the_time(worker: Worker) -> None:
-    """However much of it there is."""
     isolated = Isolation(worker)
     work = [0.2 + number / 1000 for number in range(6)]
     assert [each for _, each in isolated.each(spin, work, about_seconds)] == [[each] for each in work]

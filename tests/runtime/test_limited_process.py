@@ -98,7 +98,6 @@ def count_files() -> int:
 def test_what_ends_it_is_said(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, function: object, arguments: tuple[object, ...], said: str
 ) -> None:
-    """And the next piece of work is done as if nothing had happened."""
     if function is spin:
         monkeypatch.setattr(workers, "_PATIENCE", 1_000)  # on a busy machine, a second of the processor takes long
     with pytest.raises(WorkFailed) as failure:

@@ -74,7 +74,6 @@ def test_links_stay_inside(folder: Path, secret: Path) -> None:
 
 
 def test_only_files_of_a_size(folder: Path) -> None:
-    """A pipe is not waited for, and no more is read than is taken."""
     os.mkfifo(folder / "pipe")
     (folder / "large").write_bytes(bytes(5))
     (folder / "folder").mkdir()
@@ -145,7 +144,6 @@ def test_an_environment_comes_out_of_no_folder_of_others(run: Run, config: Path,
 
 
 def test_a_device_is_no_environment(run: Run, demo_repository: Path) -> None:
-    """Not even where it is named itself."""
     error = run("coverage", "/dev/zero", "--repo", demo_repository).error_of(2)
     assert "/dev/zero: it is a device and no file; name a spack.lock" in error
 
@@ -218,7 +216,6 @@ def test_a_repository_includes_no_pipe(run: Run, line: str, repository: Path) ->
 
 
 def test_a_repository_may_include_a_file(run: Run, repository: Path) -> None:
-    """That is nothing to mind, nor is a work tree of another repository."""
     (repository / "more").write_text("[core]\n\tx = y\n")
     with (repository / ".git" / "config").open("a") as config:
         config.write("[include]\n\tpath = ../more\n")
