@@ -172,9 +172,10 @@ def _summary(row: Row[Any]) -> DigestSummary:
 
 
 def _stored(row: Row[Any]) -> DigestRecord:
-    rendered, short = _decoded(row, "content has", row.rendered, slice(_BYTES, None), _unpacked)
+    decode = msgspec.msgpack.Decoder(tuple[RenderedDigest, RenderedDigest]).decode
+    content = _decoded(row, "content has", row.rendered, slice(_BYTES, None), lambda it: decode(lzma.decompress(it)))
     state, moves = DigestState(row.state), _advances(row)
-    return filled(DigestRecord, row, state=state, advances=moves, rendered=rendered, short=short)
+    return filled(DigestRecord, row, state=state, advances=moves, rendered=content[0], short=content[1])
 
 
 def _advances(row: Row[Any]) -> tuple[Advance, ...]:
@@ -190,10 +191,6 @@ def _decoded(row: Row[Any], what: str, stored: bytes, part: slice, decode: Calla
     except (lzma.LZMAError, EOFError, msgspec.DecodeError, TypeError, AttributeError) as error:
         problem = str(error)  # a bit that flipped may make another type of a value
     raise DamagedRow(f"digest {str(row.key)[:12]}: it is damaged ({problem})")
-
-
-def _unpacked(stored: bytes) -> tuple[RenderedDigest, RenderedDigest]:
-    return msgspec.msgpack.decode(lzma.decompress(stored), type=tuple[RenderedDigest, RenderedDigest])
 
 
 class Hold(Struct, frozen=True, kw_only=True):

@@ -31,27 +31,27 @@ CONFIG = (
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """A digest for two readers waits for a mail server; it is in the feed."""
-    made = Site(tmp_path, STATES)
-    made.now = datetime.now(UTC) - timedelta(hours=1)
-    configure(made)
-    made.run()
-    made.run(1)
+    made = told_of(Site(tmp_path, STATES), 1, limit=5000)
     assert {name: each.state for name, each in mails(made).items()} == {"kim": "deferred", "lee": "queued"}
-    made.now = datetime.now(UTC)  # as commands have it
     return made
 
 
 @pytest.fixture
 def held(tmp_path: Path) -> Site:
     """A digest is held."""
-    made = Site(tmp_path, STATES)
-    made.now = datetime.now(UTC) - timedelta(hours=1)
-    configure(made, limit=1)
-    made.run()
-    made.run(2)
+    made = told_of(Site(tmp_path, STATES), 2, limit=1)
     assert keys(made) != []
-    made.now = datetime.now(UTC)
     return made
+
+
+def told_of(site: Site, number: int, *, limit: int) -> Site:
+    """Make two passes an hour ago, the second one of this revision."""
+    site.now = datetime.now(UTC) - timedelta(hours=1)
+    configure(site, limit=limit)
+    site.run()
+    site.run(number)
+    site.now = datetime.now(UTC)  # as commands have it
+    return site
 
 
 @pytest.fixture
@@ -111,7 +111,6 @@ def test_damaged_bytes_are_a_dead_letter(site: Site, server: Post, run: Run, wha
 
 
 def test_what_was_dropped_is_not_retried_where_its_bytes_were_deleted(site: Site, server: Post) -> None:
-    """Never an empty mail."""
     kim = mails(site)["kim"]
     execute(site, f"UPDATE deliveries SET state = 'dropped', payload = x'' WHERE id = {kim.id}")
     with pytest.raises(UsageError, match="its text was deleted"):

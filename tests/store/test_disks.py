@@ -7,7 +7,7 @@ import socket
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -42,13 +42,6 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def fill_up(ballast: Path) -> None:
-    """Take all room that there is, however much others take meanwhile."""
-    with suppress(OSError), ballast.open("wb", buffering=0) as file:
-        while True:
-            file.write(b"x" * _MEBI)  # in part, in the end
-
-
 @pytest.fixture
 def site(tmp_path: Path, disk: Path) -> Site:
     """Upstream adds a package after the first pass."""
@@ -60,8 +53,7 @@ def test_a_full_disk_delays_and_loses_nothing(site: Site, disk: Path, run: Run) 
     config, ballast = site.folder / "cachewatch.yaml", disk / "ballast"
     assert run("once", "--config", config).exit_code == 0
     site.publish(1)
-    with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize)
+    fill(ballast, disk)
     for command in (["once"], ["daemon"]):
         assert "free some disk space; nothing was lost" in run(*command, "--config", config).error_of(5)
     assert "free some disk space; nothing was lost" in run("status", "--config", config).error_of(5)
@@ -77,7 +69,7 @@ def test_a_disk_that_fills_up_while_a_mail_is_sent(site: Site, disk: Path, run: 
     """The daemon keeps the server's answer until there is room: the mail is not sent twice, and the next one goes out."""
     ballast = disk / "ballast"
 
-    def fill(connection: socket.socket, read: Callable[[], bytes]) -> None:
+    def receive(connection: socket.socket, read: Callable[[], bytes]) -> None:
         """Take messages, and leave no room before the first answer."""
         connection.sendall(b"220 here\r\n")
         while line := read():
@@ -85,13 +77,13 @@ def test_a_disk_that_fills_up_while_a_mail_is_sent(site: Site, disk: Path, run: 
                 connection.sendall(b"354 go on\r\n")
                 taken.append(b"".join(iter(read, b".\r\n")))
                 if len(taken) == 1:
-                    fill_up(ballast)
+                    fill(ballast, disk)
             connection.sendall(b"250 ok\r\n")
 
     taken: list[bytes] = []
     assert run("once", "--config", site.folder / "cachewatch.yaml").exit_code == 0
     database = disk / "state" / "cachewatch.db"
-    with talking(fill) as port, closing(sqlite3.connect(database, isolation_level=None)) as reader:
+    with talking(receive) as port, closing(sqlite3.connect(database, isolation_level=None)) as reader:
         site.configure(MAIL.replace("{port}", str(port)))
         with running(site, "daemon") as daemon:
             wait_for(lambda: "daemon.started" in log(site))

@@ -212,7 +212,6 @@ def test_a_state_that_may_not_be_read(site: Site, run: Run) -> None:
 
 @pytest.mark.parametrize("form", [FORM + 1, "of before"])
 def test_who_only_reads_upgrades_nothing(site: Site, run: Run, form: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state of another form is refused, and stays as it is."""
     if isinstance(form, int):
         monkeypatch.setattr(schema, "FORM", form)
     else:

@@ -134,7 +134,6 @@ def test_a_writer_waits_for_another(database: Database) -> None:
 
 
 def test_a_counter_keeps_its_labels(database: Database) -> None:
-    """Whatever a configuration may ever take for a name."""
     counter = Counter.of("seen_total", source='a "b" \\ x,y={z} ü\n', result="sent")
     with database.write() as connection:
         health.count(connection, counter, 2)
