@@ -173,7 +173,12 @@ def read_yaml(data: bytes) -> FrontMatter:
         values = load_yaml("\n".join(lines))
     if not isinstance(values, dict):
         raise UnreadableDocument("the front matter is not a mapping")
-    _refuse_bad_text(values)
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise UnreadableDocument("holds half a character (a lone surrogate)") from error
+    except RecursionError as error:
+        raise UnreadableDocument("is nested too deeply") from error
     categories = values.get("categories")
     return FrontMatter(
         title=str(values.get("title", "")),
@@ -282,16 +287,6 @@ def _construct_unique(loader: _TextLoader, node: yaml.MappingNode) -> dict[str, 
 
 
 _TextLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_unique)
-
-
-def _refuse_bad_text(value: Any) -> None:
-    """Raise UnreadableDocument if a text in `value` has lone surrogates, which cannot be stored or shown."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise UnreadableDocument("holds half a character (a lone surrogate)") from error
-    except RecursionError as error:
-        raise UnreadableDocument("is nested too deeply") from error
 
 
 def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:

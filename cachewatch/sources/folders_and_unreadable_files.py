@@ -389,10 +389,7 @@ def _size(file: str) -> int:
 
 
 def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tuple[Diagnostic, ...]:
-    """Commit the documents in the folder `name` to the bare repository; return the problems of documents.
-
-    Raises UsageError or SourceError, without a commit, if no document can be read.
-    """
+    """Commit the documents in the folder `name`; return their problems. Raises an error if none can be read."""
     listings = list_path(name, layout)
     blobs = [blob for listing in listings for blob in listing.blobs.values()]
     reader, others = listings[0].reader, listings[0].others

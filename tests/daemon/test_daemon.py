@@ -216,7 +216,6 @@ def test_a_reload_begins_what_is_new(site: Site) -> None:
 
 
 def test_a_port_that_is_taken_stops_nothing_else(site: Site) -> None:
-    """It is said, and digests go on."""
     port = int((read_config(site.folder / "cachewatch.yaml").monitor.listen or "").rpartition(":")[2])
     daemon, _ = open_daemon(site)
     with socket.create_server(("127.0.0.1", port)), meanwhile(lambda: wait_for(lambda: heard(site, "source.polled"))):
@@ -227,7 +226,6 @@ def test_a_port_that_is_taken_stops_nothing_else(site: Site) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("loopback")
 def test_a_job_that_fails_stops_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is logged, and shows in /healthz as soon as it lasts; the others run."""
     found: list[tuple[int, str]] = []
 
     def fail(*_: object) -> None:

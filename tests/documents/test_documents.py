@@ -1,8 +1,6 @@
 """Documents of every layout, and of none."""
 
 import json
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,12 +32,14 @@ def details(text: str) -> bytes:
 
 @pytest.mark.parametrize("package", SEEDS)
 def test_seeds_are_read_whole_and_agree_with_their_meta(package: str) -> None:
-    """The numbers that a document says of itself are found in its specs."""
-    found = parse(SEEDS[package], "specs.md")
+    data = SEEDS[package]
+    found = parse(data, "specs.md")
 
-    meta = json.loads(next(line for line in SEEDS[package].split(b"\n") if line.startswith(b"meta: "))[6:])
+    meta = json.loads(next(line for line in data.split(b"\n") if line.startswith(b"meta: "))[6:])
     assert (found.package, found.tag, len(found.specs)) == (package, "develop", meta["num_specs"])
     assert found.diagnostics == ()
+    for details in (load_yaml("\n".join(front_lines(data)))["spec_details"], read_yaml(data).details):
+        assert records_of(details, KnownRecords()).specs == found.specs
 
 
 def test_every_real_document_is_read_or_not_comparable(documents: Path) -> None:
@@ -54,15 +54,6 @@ def test_every_real_document_is_read_or_not_comparable(documents: Path) -> None:
             legacy.add(f"{file.parent.name}/{file.name[0]}")
 
     assert legacy == {"cub/1", "cub/2", "aml/1"}
-
-
-@pytest.mark.parametrize("package", SEEDS)
-def test_yaml_gives_the_same_answer(package: str) -> None:
-    data = SEEDS[package]
-    loaded = load_yaml("\n".join(front_lines(data)))
-
-    assert records_of(loaded["spec_details"], KnownRecords()).specs == parse(data, "").specs
-    assert records_of(read_yaml(data).details, KnownRecords()).specs == parse(data, "").specs
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"]), max_size=8)
@@ -182,14 +173,9 @@ def test_block_yaml_is_read_too() -> None:
 
 
 def test_missing_values_are_empty() -> None:
-    """A record needs no more than a hash."""
     (signature,) = parse(details('[{"hash": "abc"}]'), "").specs.values()
 
     assert (signature.compiler, signature.stacks, signature.versions) == ("none", (), ())
-
-
-def test_no_specs_is_a_document_too() -> None:
-    """A package without specs is read, whether it lists none or only counts them."""
     assert parse(details("[]"), "").specs == {}
     assert parse(b'---\ntitle: "x"\nmeta: {"num_specs": 0}\n---', "").specs == {}
 
@@ -204,6 +190,8 @@ def test_no_specs_is_a_document_too() -> None:
         pytest.param(document(records([1]))[:-40], "cut off", id="truncated"),
         pytest.param(b"---\n<<<<<<< HEAD\na: 1\n=======\nb: 2\n>>>>>>> x\n---", "merge conflict", id="merge markers"),
         pytest.param(details("[" * 30_000), "nested", id="30 kB of brackets"),
+        # PyYAML's C composer dies of so many, and the process with it.
+        pytest.param(b"---\ntitle: " + b"[" * 30_000 + b"\n---", "nested", id="30 kB of brackets as a title"),
         pytest.param(b"---\nextra:\n " + b"[" * 30_000 + b"\n---", "nested", id="30 kB of brackets as YAML"),
         pytest.param(b"---\na: &a [x]\nb: [*a]\n---", "anchors or aliases", id="an alias"),
         pytest.param(b"---\na: &a {x: 1}\nb:\n  <<: *a\n---", "anchors or aliases", id="a merge key"),
@@ -233,17 +221,6 @@ def test_no_specs_is_a_document_too() -> None:
 def test_damage_is_named(data: bytes, reason: str) -> None:
     with pytest.raises(UnreadableDocument, match=reason.replace("$", r"\$").replace("[", r"\[")):
         parse(data, "specs.md")
-
-
-def test_deep_brackets_do_not_kill_the_process(tmp_path: Path) -> None:
-    """PyYAML's C composer dies of 30,000 brackets; a process of ours says so and lives."""
-    file = tmp_path / "bomb.md"
-    file.write_bytes(b"---\ntitle: " + b"[" * 30_000 + b"\n---")
-    command = [sys.executable, "-m", "cachewatch", "diff", str(file), str(file), "--format", "json"]
-    done = subprocess.run(command, capture_output=True, check=False, text=True)
-
-    assert done.returncode == 4
-    assert "nested" in done.stderr
 
 
 def test_a_million_digits_are_text() -> None:
@@ -293,7 +270,6 @@ def test_surplus_meta_of_old_compilers_agrees() -> None:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_crash_the_parser(data: bytes) -> None:
-    """Any bytes are a document or a DocumentError."""
     for text in (data, b"---\n" + data + b"\n---", b"---\nspec_details: " + data + b"\n---"):
         with suppress(DocumentError):
             assert parse(text, "specs.md").specs is not None
@@ -370,7 +346,6 @@ def written(specs: dict[str, spec_nodes_and_graphs.MadeOf]) -> bytes:
 
 
 def test_what_was_written_is_read() -> None:
-    """Specs have short names; what specs have in common is written once, and each spec has a line."""
     content = written(SPECS)
 
     assert read_package_graph(content, "x") == {spec_hash[:12]: each for spec_hash, each in SPECS.items()}
@@ -394,6 +369,5 @@ def test_what_was_written_is_read() -> None:
     ],
 )
 def test_what_is_no_graph_is_refused(content: bytes) -> None:
-    """With the name of the file; a spec must name as many dependencies as its group has."""
     with pytest.raises(UnreadableDocument, match=r"zlib/graph\.json: is not a recorded graph"):
         read_package_graph(content, "zlib/graph.json")

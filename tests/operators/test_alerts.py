@@ -104,7 +104,6 @@ def test_a_loss_that_is_held_for_long_is_one_notice_and_a_summary_a_day(site: Si
 @pytest.mark.slow_cases
 @pytest.mark.parametrize(("answer", "became"), [("release", "released"), ("drop", "dropped")])
 def test_one_loss_is_one_notice_for_all_who_hold_it(site: Site, run: Run, answer: str, became: str) -> None:
-    """It names each subscription, and its commands still answer when newer digests have taken the places of the first."""
     urgent = "{changes: [removed, suspicious], channels: [files]}"
     more = f"  hpc: {{when: each revision, channels: [files], urgent: {urgent}}}\n"
     site.configure(CONFIG + more)

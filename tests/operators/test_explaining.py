@@ -63,7 +63,6 @@ def test_a_silence_that_ended(config: Config) -> None:
 
 
 def test_an_environment_that_cannot_be_read(tmp_path: Path) -> None:
-    """Nothing can be said of it, and why; the others are explained."""
     mine = "  mine: {channels: file, match: {environment: spack.lock}}\nsilences:"
     (tmp_path / "cachewatch.yaml").write_text(FILE.replace("silences:", mine))
     found = explained(read_config(tmp_path / "cachewatch.yaml"), "zlib")
@@ -90,7 +89,6 @@ def test_by_documents(config: Config) -> None:
 
 
 def test_by_a_document_that_cannot_be_read(config: Config) -> None:
-    """It is said for the tags that are asked for, and what changes in it is reported later."""
     broken = UnreadDocument("develop", "it is empty")
     said = "in develop: the document cannot be read (it is empty); changes in it are reported when it can be read again"
 

@@ -57,14 +57,12 @@ def problems(site: Site) -> list[str]:
 
 
 def test_a_service_that_works_has_no_problems(site: Site) -> None:
-    """Nor while a digest was delivered just now."""
     site.run()
     site.run(1)
     assert judged(site) == ProblemList(problems=(), warnings=())
 
 
 def test_a_source_that_is_not_polled(site: Site) -> None:
-    """Never, or for more than three of its intervals."""
     (found,) = judged(site).problems
     assert (found.what, found.detail) == ("the source public was never polled", "")
     site.run()
@@ -77,7 +75,6 @@ def test_a_source_that_is_not_polled(site: Site) -> None:
 
 @pytest.mark.slow
 def test_a_channel_that_does_not_work(site: Site) -> None:
-    """Until it is tried again, and then until it works."""
     site.run()
     site.publish(1)
     (site.folder / "out").write_text("a file where a folder should be")
@@ -107,7 +104,6 @@ def test_a_delivery_that_nobody_tries(site: Site) -> None:
 
 
 def test_a_digest_that_is_late(site: Site) -> None:
-    """For an hour, in which it is not quiet."""
     site.configure(CONFIG.replace("changes: [all]", "changes: [all], when: daily 12:00"))
     site.run()
     late = "the digest of ml was due 61 minutes ago"
@@ -126,7 +122,6 @@ def test_a_digest_that_is_late(site: Site) -> None:
 
 @pytest.mark.only_sqlite  # hosts that share a state wait for their own clone
 def test_a_digest_that_cannot_be_made(site: Site) -> None:
-    """Its clone is gone."""
     site.run()
     with polled(site) as context:
         shutil.rmtree(site.folder / "state" / "sources")
@@ -136,7 +131,6 @@ def test_a_digest_that_cannot_be_made(site: Site) -> None:
 
 @pytest.mark.slow
 def test_what_failed_for_good_is_a_warning(site: Site) -> None:
-    """Operators were notified of it, and the service goes on."""
     site.run()
     with polled(site) as context:
         create_digests(context)
@@ -172,7 +166,6 @@ def test_operators_hear_of_what_is_late_while_the_service_runs(site: Site) -> No
 
 
 def test_status_check(site: Site, run: Run) -> None:
-    """0 and a sentence, or 1 and what is wrong, in words or as JSON; 5 where there is no state."""
     config = ("--config", site.folder / "cachewatch.yaml")
     assert run("status", "--check", *config).exit_code == 5
     assert run("once", *config).exit_code == 0
@@ -232,7 +225,6 @@ def test_counters_are_there_before_anything_happened(site: Site) -> None:
 
 
 def test_figures_see_what_is_wrong(site: Site) -> None:
-    """A source that fails, a channel that is blocked, what waits, what is late, and alerts."""
     site.configure(CONFIG.replace("changes: [all]", "changes: [all], when: daily 12:00"))
     site.run()
     assert measured(site)["cachewatch_ready"] == 1

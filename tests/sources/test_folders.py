@@ -30,13 +30,16 @@ CHANGES = [("hdf5", "removed"), ("new", "added"), ("zlib", "changed")]
 
 
 def test_two_documents(run: Run, tmp_path: Path) -> None:
-    """The title says what package a document is of, whatever the file is called."""
     untitled = document(records([2])).replace(b'title: "zlib"\n', b"")
     write(tmp_path, {"a.md": document(records([1])), "b.md": document(records([2])), "c.md": untitled})
 
     assert packages(run, tmp_path / "a.md", tmp_path / "b.md") == [("zlib", "changed")]
     assert packages(run, tmp_path / "a.md", tmp_path / "c.md") == [("zlib", "changed")]
     assert packages(run, tmp_path / "a.md", "/dev/null") == [("zlib", "removed")]
+    # Without a title the file, or the folder of a specs.md, says the package.
+    write(tmp_path, {"one/specs.md": untitled})
+    assert packages(run, "/dev/null", tmp_path / "one/specs.md") == [("one", "added")]
+    assert packages(run, "/dev/null", tmp_path / "c.md") == [("c", "added")]
 
 
 def test_documents_of_two_packages(run: Run, tmp_path: Path) -> None:
@@ -56,25 +59,14 @@ def test_documents_of_two_packages(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_folders_that_are_no_documents(run: Run, tmp_path: Path, inside: str, said: str) -> None:
-    """They are refused, not taken for a catalogue from which everything is gone; what a build cache is for is said."""
     write(tmp_path / "some", catalogue({"zlib": records([1])}))
     write(tmp_path / "other", {inside: b"{}"})
     for sides in (("some", "other"), ("other", "some")):
         assert said in run("diff", *(tmp_path / side for side in sides)).error_of(2)
 
 
-def test_documents_without_a_title(run: Run, tmp_path: Path) -> None:
-    """Without a title the file, or the folder of a specs.md, says the package."""
-    untitled = document(records([1])).replace(b'title: "zlib"\n', b"")
-    write(tmp_path, {"one/specs.md": untitled, "two.md": untitled})
-
-    assert packages(run, "/dev/null", tmp_path / "one/specs.md") == [("one", "added")]
-    assert packages(run, "/dev/null", tmp_path / "two.md") == [("two", "added")]
-
-
 @pytest.mark.parametrize("depth", ["checkout", "catalogue", "tag", "flat"])
 def test_two_folders(run: Run, tmp_path: Path, depth: str) -> None:
-    """A checkout, its _cache, one tag in it and a folder of .md files are all folders of documents."""
     below = {"checkout": "", "catalogue": "_cache", "tag": "_cache/develop", "flat": ""}[depth]
     for name, state in (("before", BEFORE), ("after", AFTER)):
         write(tmp_path / name, flat(state) if depth == "flat" else catalogue(state))
@@ -129,7 +121,6 @@ def test_a_tag_of_many_against_one(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_is_no_file(run: Run, tmp_path: Path) -> None:
-    """Links to what is no document, and folders in their place, are named; what cannot be read stops only itself."""
     write(tmp_path / "before", catalogue({"zlib": records([1])}))
     after = write(tmp_path / "after", catalogue({"zlib": records([2])})) / "_cache/develop"
     (after / "link").mkdir()
@@ -145,7 +136,6 @@ def test_what_is_no_file(run: Run, tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_a_mistake(run: Run, tmp_path: Path) -> None:
-    """It is said, on either side; what stands for nothing is /dev/null."""
     (tmp_path / "nothing").mkdir()
     write(tmp_path / "some", catalogue({"zlib": records([1])}))
     for sides in (("some", "nothing"), ("nothing", "some"), ("nothing", "nothing")):
@@ -158,7 +148,6 @@ def test_an_empty_folder_is_a_mistake(run: Run, tmp_path: Path) -> None:
 
 
 def test_damaged_single_documents(run: Run, tmp_path: Path) -> None:
-    """A document that cannot be read is the same package as the one that it is compared with."""
     write(tmp_path, {"good.md": document(records([1])), "bad.md": b"---\ntruncated"})
     result = run("diff", tmp_path / "good.md", tmp_path / "bad.md", "--format", "json")
 
@@ -222,7 +211,6 @@ def test_files_that_are_called_otherwise(run: Run, tmp_path: Path) -> None:
 
 
 def test_two_files_of_one_package_and_tag(run: Run, tmp_path: Path) -> None:
-    """Both are named, neither is taken, and the others are compared."""
     write(tmp_path / "before", flat(BEFORE))
     write(tmp_path / "after", flat(AFTER))
     write(tmp_path / "after", {"old/zlib.md": document(records([1]))})
@@ -354,7 +342,6 @@ def test_a_folder_names_documents_whose_names_no_package_can_have(run: Run, tmp_
 
 
 def test_nothing_can_be_read(run: Run, tmp_path: Path) -> None:
-    """A folder of which nothing can be read is no empty one."""
     write(tmp_path / "before", flat(BEFORE))
     (tmp_path / "after").mkdir()
     for package in BEFORE:
@@ -374,7 +361,6 @@ def test_nothing_can_be_read(run: Run, tmp_path: Path) -> None:
 
 
 def test_documents_beside_a_catalogue(run: Run, tmp_path: Path) -> None:
-    """They are named, and the catalogue is compared."""
     write(tmp_path / "before", catalogue(BEFORE))
     write(tmp_path / "after", catalogue(AFTER) | flat(AFTER) | {"README.md": b"# About\n", "_cache/develop/x.md": b"x"})
     result = run("diff", tmp_path / "before", tmp_path / "after")
@@ -414,7 +400,6 @@ def test_a_folder_against_a_revision_of_several_tags(run: Run, tmp_path: Path) -
 
 
 def test_a_folder_that_is_called_as_a_branch(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder is taken, and it is said how to write the branch."""
     repository = history(tmp_path / "r.git", catalogue(BEFORE))
     (branch,) = (path.name for path in (repository / "refs" / "heads").iterdir())
     write(tmp_path / branch, flat(AFTER))
@@ -426,7 +411,6 @@ def test_a_folder_that_is_called_as_a_branch(run: Run, tmp_path: Path, monkeypat
 
 
 def test_a_file_of_a_revision(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`REVISION:PATH` is a document as it was."""
     path = "_cache/develop/zlib/specs.md"
     repository = history(tmp_path / "r.git", catalogue(BEFORE), catalogue(AFTER))
     write(tmp_path, {"zlib.md": document(records([4]))})
@@ -465,7 +449,6 @@ def test_a_folder_of_a_hundred_thousand_other_files(run: Run, tmp_path: Path, mo
 
 
 def test_a_pattern_names_documents_of_folders(run: Run, tmp_path: Path) -> None:
-    """As it does for repositories; of two documents, it has no effect."""
     for name, state in (("before", BEFORE), ("after", AFTER)):
         files = {f"x/develop/{each}.rst": document(found, package=each) for each, found in state.items()}
         write(tmp_path / name, files | {"other.md": document(records([9]), package="other")})
