@@ -31,10 +31,7 @@ PUBLISHED = datetime(2025, 6, 1, 4, tzinfo=UTC)
 
 
 def build(folder: Path, day: datetime = PUBLISHED) -> None:
-    """Make the bare repository of the demo at `folder`, with revisions of `day` and a week before, and a lock file.
-
-    The list of tags names the stacks of both revisions for all tags, so that no stack disappears as a whole.
-    """
+    """Make the bare repository of the demo, with revisions of `day` and a week before, and a lock file."""
     days = [(day - _WEEK, " (derived)", demo_documents("week-before")), (day, "", demo_documents())]
     contents = [content for _, _, documents in days for content in documents.values()]
     stacks = {stack for content in contents for stack in parse(content, DOCUMENT).facts["stacks"]}

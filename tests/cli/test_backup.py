@@ -9,7 +9,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, records
 from sqlite_files import opened
-from station import Site
+from station import Site, begun
 
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store import sqlite_and_process_lock
@@ -33,15 +33,11 @@ def site(tmp_path: Path) -> Site:
     packages = [{"zlib": records([1])}]
     packages += [packages[-1] | {f"new-{number}": records([number])} for number in (2, 3)]
     packages[2] |= packages[1]
-    made = Site(tmp_path, [catalogue(each) for each in packages])
     (tmp_path / "out").mkdir()
-    made.configure(CONFIG)
-    made.run()
-    return made
+    return begun(tmp_path, [catalogue(each) for each in packages], CONFIG)
 
 
 def test_a_backup_is_whole_while_others_write(site: Site, run: Run) -> None:
-    """What is in the write-ahead log alone is in it too."""
     config, copy = site.folder / "cachewatch.yaml", site.folder / "copy.db"
     service = site.open()
     with service.database.write() as connection:
@@ -69,7 +65,6 @@ def test_a_backup_replaces_nothing(site: Site, run: Run) -> None:
 
 
 def test_a_backup_that_fails_leaves_nothing(site: Site, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No draft of it, and nothing that came there meanwhile is replaced."""
     copy, before = site.folder / "copy.db", {path.name for path in site.folder.iterdir()}
     copied = sqlite_and_process_lock._flush
 

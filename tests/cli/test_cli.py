@@ -42,7 +42,6 @@ def sides(tmp_path: Path) -> tuple[Path, Path]:
     ],
 )
 def test_exit_codes(run: Run, sides: tuple[Path, Path], options: tuple[str, ...], exit_code: int) -> None:
-    """Changes are no failure unless they are asked to be."""
     assert run("diff", *sides, *options).exit_code == exit_code
 
 
@@ -117,7 +116,6 @@ def test_a_gate_says_what_it_stopped(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_gate_says_in_which_tags_it_was_stopped(run: Run, demo_repository: Path) -> None:
-    """Once, where several tags have the same change."""
     done = run("diff", "--repo", demo_repository, "--fail-on", "place-lost", "--fail-on", "downgraded")
 
     said = "cachewatch: --fail-on place-lost: py-build in radiuss (x86_64_v3) [develop, develop-2025-06-01]\n"
@@ -157,7 +155,6 @@ def test_what_was_not_compared_comes_first(run: Run, sides: tuple[Path, Path], t
 
 
 def test_output_to_a_file(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> None:
-    """A file is whole or as it was; nothing is left beside it."""
     target = tmp_path / "out" / "report.txt"
     assert run("diff", *sides, "-o", target).exit_code == 2
     target.parent.mkdir()
@@ -166,14 +163,13 @@ def test_output_to_a_file(run: Run, sides: tuple[Path, Path], tmp_path: Path) ->
     assert (result.exit_code, result.output) == (0, "")
     assert target.read_text() == run("diff", *sides).output
     assert list(target.parent.iterdir()) == [target]
-    assert target.stat().st_mode & 0o777 == 0o666 & ~_umask()
+    os.umask(mask := os.umask(0))
+    assert target.stat().st_mode & 0o777 == 0o666 & ~mask
     assert run("diff", *sides, "-o", target.parent).exit_code == 2
     assert list(target.parent.iterdir()) == [target]
 
 
 def test_ctrl_c_is_130(run: Run, sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupted command says nothing and ends as shells expect."""
-
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -211,7 +207,6 @@ def test_the_package_says_the_same_version() -> None:
 
 
 def test_kinds(run: Run) -> None:
-    """Every kind is explained, in one order, and so is the mark before some of them."""
     legend, output, groups = run("help", "kinds").output.split("\n\n", 2)
 
     assert legend == "Kinds of change, worst first; + marks those that digests report by default:"
@@ -227,7 +222,6 @@ def test_kinds(run: Run) -> None:
 
 
 def test_demo(run: Run, tmp_path: Path) -> None:
-    """The demo reports what it planted, says so, and keeps its repository where it is told."""
     result = run("demo", tmp_path / "kept.git")
 
     assert result.exit_code == 0
@@ -293,7 +287,6 @@ def test_a_value_that_no_spec_gives_any_more_is_one_warning(run: Run, tmp_path: 
 
 
 def test_many_warnings_are_capped(run: Run, tmp_path: Path) -> None:
-    """A catalogue of damaged documents does not flood a terminal, unless asked to."""
     write(tmp_path / "after", {f"p{number}.md": b"---\nspec_details: [" for number in range(25)})
     short = run("diff", "/dev/null", tmp_path / "after")
     long = run("diff", "/dev/null", tmp_path / "after", "--all")
@@ -348,12 +341,6 @@ def test_a_progress_bar_estimates_the_rest(monkeypatch: pytest.MonkeyPatch, caps
     line.begin(10_000, 9_900)
     line.advance(50)
     assert capsys.readouterr().err == ""
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def cachewatch(*arguments: object, shell: str = "") -> subprocess.CompletedProcess[bytes]:
@@ -411,7 +398,6 @@ def test_output_that_nobody_reads(sides: tuple[Path, Path], tmp_path: Path) -> N
 
 
 def test_a_name_that_is_no_text(tmp_path: Path) -> None:
-    """A file name that is not UTF-8 is shown with its bytes, in every format."""
     file = tmp_path / os.fsdecode(b"\xff.md")
     file.write_bytes(document(records([1])))
     for form in ("json", "markdown"):
@@ -421,7 +407,6 @@ def test_a_name_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_a_terminated_command_leaves_nothing(sides: tuple[Path, Path], tmp_path: Path) -> None:
-    """What systemd or a closing terminal ends cleans up behind itself."""
     code = (
         "import os, signal, sys\nfrom cachewatch.cli import main\nimport cachewatch.cli.diff as d\n"
         "def write(*_):\n    yield b'x'\n    os.kill(os.getpid(), signal.SIGTERM)\n    yield b'y'\n"

@@ -142,7 +142,6 @@ def test_a_preview_of_a_mail_has_the_recipients_own_link(site: Site, run: Run) -
 
 
 def test_preview_refuses(site: Site, run: Run) -> None:
-    """What is not there is named, with what is."""
     path = site.folder / "cachewatch.yaml"
     assert "configured: ml" in run("preview", "nobody", "--config", path).error_of(2)
     assert "urgent:" in run("preview", "ml", "--urgent", "--config", path).error_of(2)
@@ -191,7 +190,6 @@ def test_a_document_that_cannot_be_read_is_named(tmp_path: Path, run: Run) -> No
 
 
 def test_deliveries_by_hand(site: Site, run: Run) -> None:
-    """A held digest is listed, shown, released or dropped; what is not there is named."""
     site.run(2)
     path = site.folder / "cachewatch.yaml"
 
@@ -217,7 +215,6 @@ def test_deliveries_by_hand(site: Site, run: Run) -> None:
 
 
 def test_a_test_message(site: Site, run: Run) -> None:
-    """It says what became of it, and an error is an exit code."""
     path = site.folder / "cachewatch.yaml"
     with post() as server:
         configure(site, server.port)
@@ -237,7 +234,6 @@ def test_a_test_message(site: Site, run: Run) -> None:
 
 
 def test_who_hears_of_a_package(site: Site, run: Run) -> None:
-    """A package that is there, and one that is not."""
     path = site.folder / "cachewatch.yaml"
     told = run("config", "explain", "zlib", "--config", path).output
     assert told.startswith("ml  would be notified\n")

@@ -39,7 +39,6 @@ def standing(demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_names_of_the_catalogue(words: list[str], expected: list[str]) -> None:
-    """Tags, packages, stacks, kinds, revisions and versions are offered as far as they are known."""
     assert offered(*words) == expected
 
 
@@ -58,7 +57,6 @@ def test_names_of_the_configuration(tmp_path: Path) -> None:
 
 
 def test_nothing_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """Where nothing was cloned yet, a Tab neither clones nor says anything."""
     for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.chdir(tmp_path)

@@ -71,7 +71,6 @@ def test_a_package_of_others_adds_a_command(tmp_path: Path) -> None:
     ids=["import", "unknown", "raises"],
 )
 def test_one_that_cannot_be_loaded_is_named(tmp_path: Path, text: str, said: str) -> None:
-    """The others work, and so does all that cachewatch does itself."""
     folder = installed(tmp_path, "hello", HELLO)
     installed(tmp_path, "broken", {"broken/__init__.py": text})
     done = cachewatch(folder, "hello")

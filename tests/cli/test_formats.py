@@ -11,20 +11,17 @@ from conftest import Run
 CONFIG = "version: 1\nstate: {folder}/state\nsources: {{public: {{git: {repository}}}}}\n"
 
 
-def test_commands_of_the_service(run: Run, tmp_path: Path, demo_repository: Path) -> None:
-    """What people read as text, programs read as JSON."""
+def test_objects_have_their_schema(
+    run: Run, tmp_path: Path, demo_repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tmp_path / "cachewatch.yaml"
     config.write_text(CONFIG.format(folder=tmp_path, repository=demo_repository))
-    run("once", "--config", config)
-
-    for words in ("status", "status --check", "deliveries list", "config explain py-keras", "config show"):
-        found = json.loads(run(*words.split(), "--config", config, "--format", "json").output)
-        assert found["schema"].startswith("cachewatch."), words
-
-
-def test_lists_are_objects_with_their_schema(run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CACHEWATCH_CONFIG", str(config))
     monkeypatch.setenv("CACHEWATCH_REPO", str(demo_repository))
-    for words in ("show py-build", "show /2gs7so6", "packages", "stacks", "tags", "help kinds"):
+    run("once")
+
+    lists = ("show py-build", "show /2gs7so6", "packages", "stacks", "tags", "help kinds")
+    for words in ("status", "status --check", "deliveries list", "config explain py-keras", "config show", *lists):
         found = json.loads(run(*words.split(), "--format", "json").output)
         assert found["schema"].startswith("cachewatch."), words
 
@@ -50,17 +47,11 @@ def test_recordings(run: Run, buildcaches: Path, tmp_path: Path) -> None:
     assert [tag["tag"] for tag in found["tags"]] == ["develop"]
 
 
-def on_terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """Let standard error be a terminal; a fixture would do that too early."""
-    screen = io.StringIO()
-    screen.isatty = lambda: True  # type: ignore[method-assign]
-    monkeypatch.setattr(sys, "stderr", screen)
-    return screen
-
-
 def test_site_counts_pages(demo_repository: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading and writing both have a line, and `--no-progress` has none."""
-    terminal = on_terminal(monkeypatch)
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", terminal)
     run("site", tmp_path / "one", "--repo", demo_repository, "--jobs", "1")
     assert "\r\x1b[Kwriting pages: " in terminal.getvalue()
     terminal.truncate(0)

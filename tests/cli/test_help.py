@@ -27,7 +27,6 @@ LEAVES = dict(leaves())
 
 
 def test_commands_stand_by_purpose(run: Run) -> None:
-    """Every command has a line below its purpose, which is whole on a terminal of 80 columns."""
     output = run("--help").output
     titles = [line for line in output.splitlines() if line.endswith(":") and not line.startswith(" ")]
 
@@ -90,7 +89,6 @@ def test_every_report_takes_color(run: Run) -> None:
 
 
 def test_the_options_of_diff_stand_by_purpose(run: Run) -> None:
-    """Filters, output and gates are apart, and no option is lost."""
     output = run("diff", "--help").output
     titles = [line for line in output.splitlines() if line.endswith(":") and not line.startswith(" ")]
 

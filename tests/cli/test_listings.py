@@ -25,7 +25,6 @@ def listed(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("listed")
 def test_tags(run: Run) -> None:
-    """Branches come first; a glob chooses."""
     assert run("tags").output.splitlines() == [
         "tag                 packages  stacks",
         "develop                    3  -",
@@ -38,7 +37,6 @@ def test_tags(run: Run) -> None:
 
 @pytest.mark.usefixtures("listed")
 def test_other_forms(run: Run) -> None:
-    """All lists are whole in CSV and Markdown."""
     row = "zlib,2,1.10 1.9,e4s radiuss,aarch64 x86_64_v3"
     listed = run("packages", "zlib", "--format", "csv").output.splitlines()
     assert listed == ["package,specs,versions,stacks,targets", row]
@@ -52,7 +50,6 @@ def test_other_forms(run: Run) -> None:
 
 @pytest.mark.usefixtures("listed")
 def test_stacks(run: Run) -> None:
-    """Each stack has its packages, specs and targets."""
     assert run("stacks", "!root").output.splitlines() == [
         "stack    packages  specs  targets",
         "e4s             2      3  x86_64_v3",
@@ -62,7 +59,6 @@ def test_stacks(run: Run) -> None:
 
 
 def test_a_stack_without_specs_is_listed(run: Run, demo_repository: Path) -> None:
-    """Of a stack that the tag says it has there is a line, as `tags` counts it."""
     lines = run("stacks", "--repo", demo_repository).output.splitlines()[1:]
 
     assert lines[-3].split() == ["radiuss", "0", "0", "-"]
@@ -74,7 +70,6 @@ def test_a_stack_without_specs_is_listed(run: Run, demo_repository: Path) -> Non
 
 @pytest.mark.usefixtures("listed")
 def test_packages(run: Run) -> None:
-    """Versions begin with the newest, by Spack's order."""
     assert run("packages", "z*", "py-b").output.splitlines() == [
         "package  specs  versions   stacks  targets",
         "py-b         1  1.0             0  x86_64_v3",

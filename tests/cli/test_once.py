@@ -90,7 +90,6 @@ def test_the_first_run_is_silent(run: Run) -> None:
 
 @pytest.mark.usefixtures("configured")
 def test_a_digest_that_cannot_be_created(run: Run) -> None:
-    """The exit code is 8, and the message names the key of the configuration."""
     configure("HEAD~60")
     result = run("once")
 
@@ -187,7 +186,6 @@ def test_an_empty_preview_says_how_to_see_one(run: Run) -> None:
 
 
 def test_a_preview_names_what_is_unreadable(configured: Path, run: Run) -> None:
-    """A document that was damaged since."""
     first, damaged = catalogue({"zlib": records([1])}), {"_cache/develop/zlib/specs.md": b"garbage"}
     configure("")
     shutil.rmtree(configured / "upstream.git")
@@ -197,7 +195,6 @@ def test_a_preview_names_what_is_unreadable(configured: Path, run: Run) -> None:
 
 @pytest.mark.usefixtures("configured")
 def test_a_preview_in_markdown_is_of_a_channel_that_sends_it(run: Run) -> None:
-    """Not of the mail, whose text names attachments."""
     configure("HEAD~1")
     of_files = run("preview", "--format", "markdown").output
     mail = "  mail: {type: maildir, path: box, from: a@example.org, attach: csv}\n"
@@ -296,7 +293,6 @@ def test_a_preview_of_a_first_pass_that_is_silent(run: Run) -> None:
 
 @pytest.mark.usefixtures("configured")
 def test_a_first_report_needs_two_revisions(run: Run, tmp_path: Path) -> None:
-    """With one alone there is nothing to compare, and it is said so."""
     history(tmp_path / "one.git", catalogue({"zlib": records([1])}))
     configure("", ("upstream.git,", "one.git, first_run: report,"))
     assert "all begins at the only revision of its source" in run("preview", "all").error
@@ -359,7 +355,6 @@ def test_a_preview_of_a_source_on_the_network_fetches_nothing(run: Run) -> None:
 
 @pytest.mark.usefixtures("configured")
 def test_a_preview_says_when_the_digest_is_due(run: Run) -> None:
-    """A pass before that sends nothing."""
     configure("HEAD~1", ("each revision", "'cron: 30 7 29 2 *'"))
     run("once")
 

@@ -38,7 +38,6 @@ COMMANDS = [line.split() for line in _LINES]
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_without_a_catalogue_nothing_is_fetched(nowhere: Path, run: Run, command: list[str]) -> None:
-    """The error names the three ways to choose a catalogue."""
     result = run(*command)
 
     assert (result.exit_code, result.output) == (2, "")
@@ -105,7 +104,6 @@ def test_a_catalogue_that_the_newest_revision_removed(nowhere: Path, run: Run, m
 
 
 def test_a_repository_without_commits(nowhere: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has nothing to compare, and nothing is fetched in its place."""
     git(nowhere / "empty", "init", "--bare", "--quiet")
     monkeypatch.chdir(nowhere / "empty")
 
@@ -173,7 +171,6 @@ def test_a_catalogue_in_this_folder_is_read(run: Run) -> None:
 
 @pytest.mark.usefixtures("nowhere")
 def test_of_several_catalogues_in_this_folder_none_is_guessed(run: Run) -> None:
-    """They are named, as options to type."""
     for name in ("a.git", "b.git"):
         history(Path(name), *states(name))
 
@@ -194,7 +191,6 @@ def test_the_newest_two_are_those_that_changed_the_catalogue(nowhere: Path, run:
 
 
 def test_ranges(demo_repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`A..B`, `A..` and `..B` mean what they mean to git; three dots are refused."""
     monkeypatch.chdir(demo_repository)
     expected = run("diff", "HEAD~1", "HEAD").output
 
@@ -204,7 +200,6 @@ def test_ranges(demo_repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 
 
 def test_paths_are_no_ranges(demo_repository: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file in the folder above, or with dots in its name, is a file."""
     (tmp_path / "a..b.md").write_bytes(catalogue({"zlib": records([1])})["_cache/develop/zlib/specs.md"])
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path / "folder")
@@ -214,7 +209,7 @@ def test_paths_are_no_ranges(demo_repository: Path, run: Run, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("names", "said"),
     [
         ("HEAD~9", "'HEAD~9': there is 1 revision before HEAD; the oldest is HEAD~1 of 2025-05-25 04:00 UTC"),
         ("HEAD~1^^", "there is 1 revision before HEAD"),
@@ -226,25 +221,16 @@ def test_paths_are_no_ranges(demo_repository: Path, run: Run, tmp_path: Path, mo
         ("HEAD~1:develp", "has no tag 'develp'; did you mean develop"),
         ("develop", "'develop' is a tag, not a revision; write HEAD:develop"),
         ("HEAD:develop-2025-05-25", "alone, this tag would be compared with itself; name the other one"),
+        (
+            "develop-2025-05-25 develop-2025-06-01",
+            "'develop-2025-05-25' is a tag, not a revision; write HEAD:develop-2025",
+        ),
+        ("HEAD~1:/kfazpaq HEAD:/pfqg2xi", "hashes take no revision; `cachewatch diff /kfazpaq /pfqg2xi` also reads"),
     ],
 )
 @pytest.mark.usefixtures("nowhere")
-def test_what_is_no_revision(demo_repository: Path, run: Run, name: str, said: str) -> None:
-    """Each mistake has its own sentence, with the remedy or the nearest name."""
-    assert said in run("diff", name, "--repo", demo_repository).error_of(2)
-
-
-@pytest.mark.usefixtures("nowhere")
-def test_two_names_that_are_no_revisions(demo_repository: Path, run: Run) -> None:
-    """The first of two tags is named, and hashes take no revision."""
-    old, new = "develop-2025-05-25", "develop-2025-06-01"
-
-    tags = run("diff", old, new, "--repo", demo_repository)
-    hashes = run("diff", "HEAD~1:/kfazpaq", "HEAD:/pfqg2xi", "--repo", demo_repository)
-
-    assert tags.error == f"cachewatch: {demo_repository}: {old!r} is a tag, not a revision; write HEAD:{old}\n"
-    assert "hashes take no revision; `cachewatch diff /kfazpaq /pfqg2xi` also reads" in hashes.error
-    assert (tags.exit_code, hashes.exit_code) == (2, 2)
+def test_what_is_no_revision(demo_repository: Path, run: Run, names: str, said: str) -> None:
+    assert said in run("diff", *names.split(), "--repo", demo_repository).error_of(2)
 
 
 @pytest.mark.parametrize("place", ["_cache/develop/zlib/specs.md", "docs/zlib.txt"])
@@ -254,7 +240,8 @@ def test_what_is_not_committed_is_compared_by_another_command(
     """Who compares HEAD with itself in a work tree is told so; a document alone is the older side."""
     document = next(iter(catalogue({"zlib": records([1])}).values()))
     work = write(nowhere / "work", {place: document, "README.md": b"# About\n"})
-    commit_all(work)
+    for arguments in (["init", "--quiet", "-b", "main"], ["add", "."], ["commit", "--quiet", "-m", "x"]):
+        subprocess.run(["git", "-C", str(work), *arguments], check=True, env={**os.environ, **IDENTITY})
     (work / place).write_bytes(document.replace(b'["1.0"]', b'["1.1"]'))
     monkeypatch.chdir(work)
     result = run("diff", "HEAD", "--exit-code")
@@ -275,12 +262,6 @@ def test_what_is_not_committed_is_compared_by_another_command(
     (work / "sub").mkdir()
     monkeypatch.chdir(work / "sub")
     assert "`cachewatch diff HEAD ..`" in run("diff", "HEAD").error
-
-
-def commit_all(work: Path) -> None:
-    """Commit everything in a folder, as a user would."""
-    for arguments in (["init", "--quiet", "-b", "main"], ["add", "."], ["commit", "--quiet", "-m", "x"]):
-        subprocess.run(["git", "-C", str(work), *arguments], check=True, env={**os.environ, **IDENTITY})
 
 
 @pytest.mark.parametrize("place", ["docs/{}.txt", "_cache/develop/{}/specs.md"])
@@ -320,7 +301,6 @@ def test_commands_take_a_folder(nowhere: Path, run: Run, place: str) -> None:
 )
 @pytest.mark.usefixtures("nowhere")
 def test_a_folder_has_no_history(run: Run, command: list[str], said: str) -> None:
-    """What needs revisions says so."""
     write(Path("folder"), {"zlib.md": document(records([1]))})
     assert said in run(*command, "--repo", "folder").error_of(2)
 

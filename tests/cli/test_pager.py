@@ -5,7 +5,7 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,14 +42,13 @@ def _no_pager_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
 def terminal() -> Terminal:
     """Run the command line with a terminal of its own."""
 
-    def run(*arguments: object, keys: bytes = b"", **variables: str) -> Seen:
+    def run(*arguments: object, program: Sequence[str] = ("-m", "cachewatch"), **variables: str) -> Seen:
         master, slave = pty.openpty()
-        command = [sys.executable, "-m", "cachewatch", *map(str, arguments)]
+        command = [sys.executable, *program, *map(str, arguments)]
         with subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env={**os.environ, **variables}, start_new_session=True
         ) as process:
             os.close(slave)
-            os.write(master, keys)
             screen = b"".join(_shown(master))
             os.close(master)
         return Seen(process.returncode, screen.decode().replace("\r\n", "\n"))
@@ -109,7 +108,6 @@ def test_output_goes_through_the_pager(terminal: Terminal, sides: tuple[Path, Pa
     ],
 )
 def test_not_paged(terminal: Terminal, sides: tuple[Path, Path], make: Make, arguments: tuple[str, ...]) -> None:
-    """Data for programs, what has a place to go, and whatever the user wants without."""
     words = [word.format(a=sides[0], b=sides[1]) for word in arguments]
     seen = terminal(*words, PAGER=make("mine"))
 
@@ -119,7 +117,6 @@ def test_not_paged(terminal: Terminal, sides: tuple[Path, Path], make: Make, arg
 
 
 def test_exit_codes_stay(terminal: Terminal, sides: tuple[Path, Path], make: Make) -> None:
-    """A gate is a gate with a pager, also with one that is left early."""
     early = make("early", "#!/bin/sh\nread -r line; echo $line\n")
 
     assert terminal("diff", *sides, "--exit-code", PAGER=make("mine")).exit_code == 1
@@ -138,17 +135,11 @@ def test_the_progress_line_is_gone_first(terminal: Terminal, tmp_path: Path, mak
         for package in range(5):
             content = document([record(package, versions=[version])], package=f"p{package}")
             (tmp_path / name / f"p{package}.md").write_bytes(content)
-    master, slave = pty.openpty()
-    sides = str(tmp_path / "a"), str(tmp_path / "b")
-    command = [sys.executable, "-c", program, "diff", *sides, "--jobs", "1", "--package", "p[0-3]"]
-    environment = {**os.environ, "PAGER": make("mine")}
-    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment) as process:
-        os.close(slave)
-        screen = b"".join(_shown(master)).decode()
-        os.close(master)
+    arguments = ("diff", tmp_path / "a", tmp_path / "b", "--jobs", "1", "--package", "p[0-3]")
+    seen = terminal(*arguments, program=("-c", program), PAGER=make("mine"))
 
-    progress, _, paged = screen.partition("BEGIN mine")
-    assert process.returncode == 0
+    progress, _, paged = seen.screen.partition("BEGIN mine")
+    assert seen.exit_code == 0
     assert "comparing [" in progress
     assert " 80%" in progress  # of all packages: those that are not selected are read, too
     assert progress.endswith("\x1b[K")

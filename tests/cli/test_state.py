@@ -124,7 +124,6 @@ def test_a_backup_of_a_database_is_a_file_that_can_be_restored(site: Site, addre
 
 
 def test_what_is_no_state_does_not_move(tmp_path: Path, run: Run) -> None:
-    """An empty file, a database of another program, one without tables, and what is not there."""
     target = tmp_path / "target"
     (tmp_path / "empty.db").touch()
     (tmp_path / "text.db").write_text("no database\n" * 100)
@@ -140,7 +139,6 @@ def test_what_is_no_state_does_not_move(tmp_path: Path, run: Run) -> None:
 
 
 def test_a_state_does_not_move_to_itself(tmp_path: Path, run: Run) -> None:
-    """By whatever name."""
     state, link = tmp_path / "state", tmp_path / "link"
     open_database(state).close()
     link.symlink_to(state)

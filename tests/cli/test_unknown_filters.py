@@ -53,7 +53,6 @@ def test_a_source_that_begins_at_a_tag_of_git(tmp_path: Path, run: Run) -> None:
 
 
 def test_a_source_that_begins_nowhere(site: Site, run: Run) -> None:
-    """The check finds that `since:` is no revision."""
     site.configure(CONFIG.replace("stale_after: 400d", "stale_after: 400d, since: v1"))
     config = site.folder / "cachewatch.yaml"
     checked = run("config", "check", "--config", config, "--source", "--strict")
@@ -108,6 +107,8 @@ def test_filters_are_checked_where_that_is_asked_for(site: Site, run: Run) -> No
     plain = run("config", "check", "--config", site.folder / "cachewatch.yaml").error
     assert "warning" not in plain
     assert "was not checked; `cachewatch config check --source` does that" in plain
+    alone = run("config", "check", "--config", site.folder / "cachewatch.yaml", "--strict").error_of(2)
+    assert "--strict requires --source" in alone
 
 
 @pytest.mark.slow_cases
@@ -126,7 +127,6 @@ def test_filters_are_checked_where_that_is_asked_for(site: Site, run: Run) -> No
     ],
 )
 def test_a_filter_that_nothing_has(site: Site, run: Run, key: str, name: str, said: str) -> None:
-    """It is warned of, with the nearest names."""
     result = check(site, run, f"{{{key}: [{name}]}}")
 
     assert result.exit_code == 0
@@ -148,7 +148,6 @@ def test_a_filter_that_nothing_has(site: Site, run: Run, key: str, name: str, sa
     ],
 )
 def test_filters_that_something_has(site: Site, run: Run, match: str) -> None:
-    """Whatever tag has it, and whether it was declared or is only in a document."""
     result = check(site, run, match, "--strict")
 
     assert (result.exit_code, result.error) == (0, "")
@@ -156,7 +155,6 @@ def test_filters_that_something_has(site: Site, run: Run, match: str) -> None:
 
 
 def test_silences_and_tags_of_sources(site: Site, run: Run) -> None:
-    """They are filters too."""
     text = CONFIG.replace("stale_after: 400d", "stale_after: 400d, tags: [develop, releases]")
     silence = "silences: {llvm: {match: {packages: lllvm, tags: v1.0}, until: 2099-01-01, reason: moves}}\n"
     site.configure(text + silence)
@@ -207,16 +205,9 @@ def test_a_name_that_one_of_two_sources_has(site: Site, run: Run) -> None:
 
 
 def test_before_the_first_pass(tmp_path: Path, run: Run) -> None:
-    """Nothing is made where the state will be, and nothing is fetched."""
     Site(tmp_path, [NEWEST], CONFIG.replace("git: {folder}", "git: file://{folder}"))
     result = run("config", "check", "--config", tmp_path / "cachewatch.yaml", "--source")
 
     assert result.exit_code == 0
     assert "sources.public: nothing has been fetched yet" in result.error
     assert not (tmp_path / "state").exists()
-
-
-def test_strict_is_about_sources(site: Site, run: Run) -> None:
-    """Alone it would find nothing, and a gate that finds nothing is worse than none."""
-    error = run("config", "check", "--config", site.folder / "cachewatch.yaml", "--strict").error_of(2)
-    assert "--strict requires --source" in error

@@ -36,7 +36,6 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_name_that_nothing_has(  # noqa: PLR0917
     run: Run, repository: Path, tmp_path: Path, option: str, name: str, near: str
 ) -> None:
-    """It is refused with the nearest names, whatever the format, and nothing is written."""
     command = ("diff", "HEAD~1", "--repo", repository, option, name)
     said = f"cachewatch: {option} {name}: no {option[2:]} matches on either side{near}"
     for options in ((), ("--fail-on", "place-lost")):
@@ -125,7 +124,6 @@ def test_a_name_that_only_a_tag_has_which_did_not_change(run: Run, two_tags: Pat
 
 
 def test_too_many_documents_are_not_read_for_a_name(run: Run, two_tags: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer then names the tags that were searched, and is no error."""
     monkeypatch.setattr(catalogue_of_git, "_FEW_DOCUMENTS", 0)
     result = run("diff", "HEAD~1", "--repo", two_tags, "--stack", "old")
 

@@ -49,7 +49,6 @@ from helpers import document, record
     ],
 )
 def test_mistakes(run: Run, arguments: list[str], said: str) -> None:
-    """One sentence, and where to read on."""
     result = run(*arguments)
 
     assert result.exit_code == 2
@@ -65,7 +64,6 @@ def test_names_control_no_terminal(run: Run) -> None:
 
 @pytest.mark.parametrize(("pattern", "code"), [("place", 1), ("version-*", 1), ("removed", 0)])
 def test_gates_take_groups_and_globs(run: Run, demo_repository: object, pattern: str, code: int) -> None:
-    """`--fail-on` takes what `--kind` takes."""
     assert run("diff", "--repo", demo_repository, "--tag", "develop", "--fail-on", pattern).exit_code == code
 
 
@@ -106,12 +104,10 @@ def test_what_may_not_be_read_or_written_is_one_mistake(words: str, tmp_path: Pa
     "words", ["diff no.md no.md", "show no.md", "tags --repo no", "coverage no.lock", "diff --repo no"]
 )
 def test_what_is_not_there_is_one_mistake(words: str, run: Run) -> None:
-    """A document, a repository or a lock file."""
     assert run(*words.split()).exit_code == 2
 
 
 def test_each_file_that_is_no_document_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if the same is wrong with both."""
     monkeypatch.chdir(tmp_path)
     for name in ("a.txt", "b.md"):
         Path(name).write_text("hello\n")
