@@ -266,7 +266,7 @@ class Walk:
         return self._found[asked]
 
     def _explore(self, asked: SpecPair) -> None:
-        """Find the causes of a pair and of all pairs below it, depth first and without recursion: graphs may be deep.
+        """Find the causes of a pair and of all pairs below it, without recursion: graphs may be deep.
 
         Pairs that reach each other, as in a damaged graph, have the same causes (Tarjan's strongly connected
         components).

@@ -70,7 +70,6 @@ def test_the_same_index_twice_is_one_revision(mirror: Path, into: Path) -> None:
 
 
 def test_a_package_that_is_gone_is_deleted(mirror: Path, into: Path, run: Run) -> None:
-    """Its document goes, and `diff` says so."""
     write_v3(mirror, database(installs(node("zlib"), node("cmake"))))
     add(mirror, into)
     write_v3(mirror, database(installs(node("zlib"))))
@@ -277,7 +276,6 @@ def test_an_unchanged_mirror_is_hardly_asked(tmp_path: Path, into: Path, layout:
 
 @pytest.mark.usefixtures("loopback")
 def test_credentials_are_sent(mirror: Path, into: Path, tmp_path: Path, run: Run) -> None:
-    """From files, with every request."""
     secret = tmp_path / "secret"
     secret.write_text("hunter:2\n")
     secret.chmod(0o600)
@@ -295,14 +293,12 @@ def test_credentials_are_sent(mirror: Path, into: Path, tmp_path: Path, run: Run
 
 
 def test_addresses_that_are_refused(into: Path, run: Run) -> None:
-    """What is no build cache's address is refused before anything is made; a password in one is not printed."""
     for address in ("s3://bucket", "oci://host/image:tag", "https://u:p@host/x", "a\nb", ""):
         result = run("record", address, "--into", into)
         assert (result.exit_code, "u:p" in result.error, into.exists()) == (2, False, False), address
 
 
 def test_places_that_are_refused(mirror: Path, tmp_path: Path) -> None:
-    """Nothing is recorded into a work tree, a file, or a folder that holds something else."""
     (tmp_path / "full").mkdir()
     put(tmp_path / "full/thing", b"")
     put(tmp_path / "file", b"")
@@ -322,7 +318,6 @@ def test_time_does_not_go_backwards(mirror: Path, into: Path) -> None:
 
 
 def test_two_at_once(mirror: Path, into: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second one is told to wait."""
     monkeypatch.setattr("cachewatch.git.writing_revisions._PATIENCE_SECONDS", 0.2)
     add(mirror, into)
     with (into / "cachewatch.lock").open() as lock:

@@ -53,7 +53,6 @@ FORMS = {
 
 @pytest.mark.parametrize("version", FORMS)
 def test_every_form_of_a_spec(version: str) -> None:
-    """Databases 5 to 8 and a newer one say the same."""
     found = installs(FORMS[version])
     found["o" * 32] = {"spec": node("gcc", "8.5.0", dependencies=[]), "in_buildcache": False}
     index = read_index(database(found, version), "index")
@@ -64,7 +63,6 @@ def test_every_form_of_a_spec(version: str) -> None:
 
 
 def test_dependencies_by_name() -> None:
-    """The oldest form has them under their names; a spec of it finds its compiler all the same."""
     wrapped = {"a": {**node("a", dependencies={"gcc": {"hash": GCC, "type": ["build"], "virtuals": ["c"]}})}}
 
     assert only(installs(wrapped)).compiler == "gcc@12.2.0"
@@ -74,7 +72,6 @@ def test_dependencies_by_name() -> None:
     "target", ["zen2", {"name": "zen2", "vendor": "AMD", "features": ["avx2"], "generation": 0, "parents": []}]
 )
 def test_targets_have_two_forms(target: Any) -> None:
-    """A name, or all that is known of it."""
     arch = {"platform": "linux", "platform_os": "rhel8", "target": target}
 
     assert (only(installs(node(arch=arch))).target, only(installs(node(arch=arch))).os) == ("zen2", "rhel8")
@@ -146,7 +143,6 @@ def test_variants_are_shown_as_upstream_shows_them() -> None:
 
 
 def test_patches_and_propagation_beside_the_parameters() -> None:
-    """Where a client wrote them into the node itself."""
     spec = node(parameters={"shared": True, "api": "v1"}, patches=["0123456789"], propagate=["shared", "api"])
 
     assert only(installs(spec)).variants == ("api==v1", "patches:=0123456", "++shared")
@@ -179,7 +175,6 @@ def test_no_record_stops_the_others(values: dict[str, Any]) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_with_a_reason(data: bytes) -> None:
-    """An index or a manifest that is none."""
     for read in (read_index, mirrors.read_manifest):
         with pytest.raises(SourceError):
             read(data, "here")
@@ -193,7 +188,6 @@ def nested(depth: int) -> bytes:
 
 
 def test_deep_nesting_stops_nothing_else() -> None:
-    """Neither where only a node is refused, nor where the whole file is."""
     index = read_index(nested(100), "x")
 
     assert (len(binaries(index)), len(index.diagnostics)) == (1, 1)
@@ -203,7 +197,6 @@ def test_deep_nesting_stops_nothing_else() -> None:
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_the_blob_may_be_packed(tmp_path: Path, compression: str) -> None:
-    """As the manifest says."""
     write_v3(tmp_path, database(many(4)), compression=compression)
     file = fetch_index(open_mirror(tmp_path, {}), Validator())
 
@@ -212,7 +205,6 @@ def test_the_blob_may_be_packed(tmp_path: Path, compression: str) -> None:
 
 
 def test_a_view_is_an_index_of_its_own(tmp_path: Path) -> None:
-    """Named below the main one."""
     write_v3(tmp_path, database(many(4)))
     write_v3(tmp_path, database(many(2)), view="team/gpu")
     mirror = open_mirror(tmp_path, {})
@@ -226,7 +218,6 @@ def test_a_view_is_an_index_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_cache(tmp_path: Path) -> None:
-    """Says what was looked for, and nothing about the web."""
     put(tmp_path / "README", b"hello")
     with pytest.raises(SourceError, match=r"there is no index here, neither v3.* nor .*update-index"):
         fetch_index(open_mirror(tmp_path, {}), Validator())
@@ -237,7 +228,6 @@ def test_a_folder_that_is_no_cache(tmp_path: Path) -> None:
 
 
 def test_addresses() -> None:
-    """Each form of an address, and what it means."""
     assert parse_address("/srv/cache") == Path("/srv/cache")
     assert parse_address("file:///srv/a%20cache") == Path("/srv/a cache")
     assert parse_address("https://host/cache/") == "https://host/cache"
@@ -308,30 +298,20 @@ def as_parameters(variants: Iterable[str]) -> dict[str, Any]:
     return parameters
 
 
-def round_trip(documents: list[Path], tmp_path: Path) -> None:
-    """Hold documents -> index -> recorder -> documents to be the identity."""
-    by_tag = {re.search(rb"\[package, (.*)\]", path.read_bytes())[1].decode(): path.read_bytes() for path in documents}  # type: ignore[index]
-    address = as_catalogue([path.read_bytes() for path in documents], tmp_path / "bucket")
-    done = record(Cache(address=address), tmp_path / "catalogue.git")
-
-    assert (done.held, done.failed, done.diagnostics) == ((), (), ())
-    assert {count.tag for count in done.tags} == set(by_tag)
-    for path in documents:
-        text = path.read_text()
-        package, tag = (re.search(pattern, text)[1] for pattern in ('title: "(.*)"', r"\[package, (.*)\]"))  # type: ignore[index]
-        assert run_git(tmp_path / "catalogue.git", "show", f"HEAD:_cache/{tag}/{package}/specs.md") == text, path
-
-
 def test_the_seeds_come_back_byte_for_byte(tmp_path: Path) -> None:
     """All five, with their eight stacks, through indexes and the recorder."""
     seeds = sorted((ROOT / "demo").glob("*.md"))
-    assert len(seeds) == 5
+    address = as_catalogue([path.read_bytes() for path in seeds], tmp_path / "bucket")
+    done = record(Cache(address=address), tmp_path / "catalogue.git")
 
-    round_trip(seeds, tmp_path)
+    assert (done.held, done.failed, done.diagnostics) == ((), (), ())
+    assert ([count.tag for count in done.tags], len(seeds)) == (["develop"], 5)
+    for path in seeds:
+        shown = run_git(tmp_path / "catalogue.git", "show", f"HEAD:_cache/develop/{path.stem}/specs.md")
+        assert shown == path.read_text(), path
 
 
 def test_gzip_of_a_listed_index(tmp_path: Path) -> None:
-    """Where no manifest says so, its first bytes do."""
     data = gzip.compress(database(many(3)), mtime=0)
     checksum = write_v3(tmp_path / "v1.0.0", database(many(3)), compression="gzip")
     assert (tmp_path / "v1.0.0/blobs/sha256" / checksum[:2] / checksum).read_bytes() == data
@@ -366,7 +346,6 @@ def test_reading_takes_a_fraction_of_the_size() -> None:
 
 
 def test_no_room_for_the_temporary_file(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sentence that says where there is none."""
     monkeypatch.setattr("tempfile.TemporaryFile", lambda **options: Path("/dev/full").open("r+b", **options))  # noqa: SIM115
     write_v3(tmp_path / "mirror", compact(FOUR))
     found = run("record", tmp_path / "mirror", "--into", tmp_path / "catalogue.git")

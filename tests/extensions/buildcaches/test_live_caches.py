@@ -51,6 +51,12 @@ def publish(folder: Path, *names: str) -> None:
     put(folder / "cache_spack_io_index.json", json.dumps(listed).encode())
 
 
+def published(folder: Path) -> Site:
+    """Return a site whose three caches hold one package."""
+    publish(folder, "zlib")
+    return Site(folder, [catalogue({"zlib": records([1])})])
+
+
 def digests(site: Site) -> dict[str, dict[str, Any]]:
     """Return what was written, by subscription."""
     paths = list(site.folder.glob("out/*/*.json"))
@@ -62,8 +68,7 @@ def digests(site: Site) -> dict[str, dict[str, Any]]:
 @pytest.mark.slow
 def test_live_caches_are_polled_and_told_and_can_be_looked_at_again(tmp_path: Path, run: Run) -> None:
     """Each change is told once over several polls, and `diff` shows it again; digests have no path of the server."""
-    site = Site(tmp_path, [catalogue({"zlib": records([1])})])
-    publish(tmp_path, "zlib")
+    site = published(tmp_path)
     with serving(files(tmp_path)) as server:
         site.configure(CONFIG.replace("{url}", server.url))
         with running(site, "daemon") as daemon:
@@ -89,8 +94,7 @@ def test_live_caches_are_polled_and_told_and_can_be_looked_at_again(tmp_path: Pa
 
 def test_a_recorded_history_is_no_clone(tmp_path: Path) -> None:
     """What was recorded cannot be had again, though the source becomes a repository."""
-    site = Site(tmp_path, [catalogue({"zlib": records([1])})])
-    publish(tmp_path, "zlib")
+    site = published(tmp_path)
     recorded = tmp_path / "state/sources/near.git"
     source = "public: {git: {folder}/upstream.git, stale_after: 4000d}"
     cache = DESK_CONFIG.replace(source, "near: {type: buildcache, url: {folder}/near, tag: mine}")
@@ -110,8 +114,7 @@ def test_a_recorded_history_is_no_clone(tmp_path: Path) -> None:
 
 
 def test_a_cache_is_asked_with_the_credentials_that_are_configured(tmp_path: Path) -> None:
-    site = Site(tmp_path, [catalogue({"zlib": records([1])})])
-    publish(tmp_path, "zlib")
+    site = published(tmp_path)
     (tmp_path / "secret").write_text("s3cret")
     (tmp_path / "secret").chmod(0o600)
     with serving(files(tmp_path)) as server:

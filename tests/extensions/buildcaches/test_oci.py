@@ -149,7 +149,6 @@ def test_a_real_registry(
 
 
 def test_what_an_image_may_be(registry: RealRegistry, cache: Cache, into: Path) -> None:
-    """Missing, without a layer, with one that is packed, or cut off; and asked for with a wrong password."""
     with pytest.raises(SourceError, match=r"has no tag index\.spack"):
         record(cache, into)
     registry.push("site/cache", "index.spack", [])
@@ -249,7 +248,6 @@ def test_a_login_does_not_go_to_others_in_the_clear(buildcaches: Path) -> None:
     ],
 )
 def test_registries_that_do_not_work(answer: Says) -> None:
-    """Whatever they answer, it is a source that cannot be read."""
     answers = {"/v2/a/b/manifests/index.spack": answer, "/token": Says(body=b'{"token": "a\\nb"}')}
     with serving(answers) as server:
         image = Image(Registry(server.url, "a/b"), {}, RequestLimits(pause=0.01, attempts=2))

@@ -116,7 +116,6 @@ def odd(name: str, hashes: Mapping[str, str], *nodes: dict[str, Any], **values: 
     ],
 )
 def test_an_odd_graph(run: Run, tmp_path: Path, before: Index, after: Index, said: list[str]) -> None:
-    """What can be known is said, and nothing else."""
     output = why(run, tmp_path, both(before, after), "hdf5")
 
     assert [each for each in said if f"\n  {each}\n" not in output] == []
@@ -153,8 +152,6 @@ def test_an_index_of_a_newer_spack(run: Run, tmp_path: Path) -> None:
 
 
 def test_dependencies_by_name(run: Run, tmp_path: Path) -> None:
-    """Spack before 0.17 writes a mapping, and the node under the name of its package."""
-
     def state(hashes: Mapping[str, str], zlib: str) -> bytes:
         edges = {"zlib": {"hash": hashes["zlib"], "type": ["build", "link"]}}
         old = spec("hdf5", compiler=OLD_COMPILER) | {"dependencies": edges}

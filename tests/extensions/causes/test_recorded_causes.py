@@ -142,7 +142,6 @@ def test_a_step_that_rebuilt_nothing(run: Run, histories: dict[str, History]) ->
 
 
 def test_a_hash_that_is_gone(run: Run, histories: dict[str, History]) -> None:
-    """It came in state 3 and went in state 7."""
     result = run("why", "huhld2m", "--repo", histories["v3"].folder)
 
     assert result.exit_code == 0
@@ -305,7 +304,6 @@ def test_upstreams_documents_have_no_graph(run: Run, demo_repository: Path, comm
 
 
 def test_an_unreadable_document_is_named(run: Run, tmp_path: Path) -> None:
-    """With the revision in which it cannot be read."""
     empty = {"_cache/develop/zlib/specs.md": b""}
     repository = history(tmp_path / "r.git", empty, catalogue({"zlib": records([1])}))
     assert "the document of zlib at " in run("why", "zlib", "--repo", repository).error_of(4)
@@ -331,7 +329,6 @@ def test_a_new_package_needs_no_graph(run: Run, demo_repository: Path) -> None:
     ],
 )
 def test_bad_requests(run: Run, histories: dict[str, History], arguments: list[str], message: str) -> None:
-    """Each is a sentence and exit code 2."""
     result = run("why", *arguments, "--repo", histories["v3"].folder)
 
     assert (result.exit_code, "Traceback" in result.error) == (2, False)
@@ -339,7 +336,6 @@ def test_bad_requests(run: Run, histories: dict[str, History], arguments: list[s
 
 
 def test_only_the_damaged_package_is_left_out(run: Run, histories: dict[str, History], tmp_path: Path) -> None:
-    """It is named, and so is the reason that it is for what depends on it; others are explained."""
     damaged, (before, after) = tmp_path / "catalogue.git", (histories["v3"].revisions[V3[number]] for number in (5, 6))
     subprocess.run(["git", "clone", "-q", "--bare", histories["v3"].folder, damaged], check=True)
     stream = (
@@ -358,7 +354,6 @@ def test_only_the_damaged_package_is_left_out(run: Run, histories: dict[str, His
 
 
 def test_what_diff_says_does_not_depend_on_the_graph(run: Run, histories: dict[str, History]) -> None:
-    """Graph files are no documents: nothing warns of them, and no package is called so."""
     history = histories["v3"]
     result = run("diff", *step(history, 7), "--format", "json")
     files = Repository(history.folder).run(["ls-tree", "-r", "--name-only", history.revisions[V3[6]]]).decode().split()

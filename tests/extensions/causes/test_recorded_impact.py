@@ -27,7 +27,6 @@ def test_what_a_new_zlib_rebuilt_is_its_impact(run: Run, histories: dict[str, Hi
 
 
 def test_for_people(run: Run, histories: dict[str, History]) -> None:
-    """A compiler that is no binary has dependents, too; a leaf has none."""
     at = ("--rev", histories["v3"].revisions[V3[5]], "--repo", histories["v3"].folder)
     gcc, leaf = run("impact", "gcc", *at), run("impact", "cw-stack@2026.05", *at)
 
@@ -68,7 +67,6 @@ def check(run: Run, name: str, *arguments: object) -> dict[str, Any]:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_why(run: Run, histories: dict[str, History], asked: tuple[str, ...], members: set[str]) -> None:
-    """One spec, several of a package, none, and all between two revisions."""
     history = histories["v3"]
     found = check(run, "why", *(history.revisions.get(word, word) for word in asked), "--repo", history.folder)
 
@@ -80,7 +78,6 @@ def test_why(run: Run, histories: dict[str, History], asked: tuple[str, ...], me
     [("v3", "zlib", (5, 9)), ("v3", "gcc", (8, 9)), ("v3", "cw-stack@2026.05", (0, 9)), ("v2", "zlib", (5, 8))],
 )
 def test_impact(run: Run, histories: dict[str, History], kind: str, asked: str, rebuilt: tuple[int, int]) -> None:
-    """Of a library, of a compiler that is no binary, and of what nothing depends on."""
     place = ("--repo", histories[kind].folder, "--rev", histories[kind].revisions[V3[6]])
     found = check(run, "impact", asked, *place)
     assert (found["specs"], found["of_specs"]) == rebuilt

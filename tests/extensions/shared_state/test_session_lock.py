@@ -43,12 +43,6 @@ def written(database: Database) -> float:
         return health.counters(connection).get(Counter("written"), 0)
 
 
-def end_session(postgres: Server, owner: str) -> None:
-    """Let the server end the session of a host, as when it is cut off or said nothing for too long."""
-    query = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = {}"
-    postgres.admin(sql.SQL(query).format(f"cachewatch {owner}"))
-
-
 def test_one_leads_and_the_other_is_told_who(here: PostgresDatabase, there: PostgresDatabase) -> None:
     assert here.lead(OWNER)
     with pytest.raises(AnotherInstance, match=r"test_\d+.*: here/1/a works on this state; stop it, or wait"):
@@ -71,7 +65,9 @@ def test_a_lost_session_lets_another_lead(here: PostgresDatabase, there: Postgre
     """Who was cut off writes nothing more, neither while the other one leads nor after that has ended."""
     here.lead(OWNER)
     write(here)
-    end_session(postgres, OWNER)
+    # The server ends its session, as when a host is cut off or said nothing for too long.
+    query = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = {}"
+    postgres.admin(sql.SQL(query).format(f"cachewatch {OWNER}"))
     assert there.leader() is None
     assert there.lead(OTHER)
     write(there)
@@ -93,7 +89,6 @@ def test_a_silent_host(here: PostgresDatabase, there: PostgresDatabase, monkeypa
 
 
 def test_a_pooler_that_gives_another_session_is_noticed(here: PostgresDatabase) -> None:
-    """The lock is of one session; nothing is stored by any other."""
     here.lead(OWNER)
     leading = here._writers
     here._writers = postgresql._make_engine(PostgresAddress(here.place))

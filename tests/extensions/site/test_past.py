@@ -51,7 +51,6 @@ def test_a_version_may_be_written_in_another_way_while_it_stays(tmp_path: Path, 
 
 @pytest.mark.parametrize("shown", [2, 4])
 def test_a_site_goes_on_from_an_earlier_one(zlib: Path, shown: int) -> None:
-    """It says what one says that is made anew."""
     whole = read_site(zlib)
     known = read_site(zlib, revision=whole.past.revisions[shown - 1].revision)
 
@@ -60,7 +59,6 @@ def test_a_site_goes_on_from_an_earlier_one(zlib: Path, shown: int) -> None:
 
 
 def test_another_history_is_read_anew(zlib: Path, tmp_path: Path) -> None:
-    """After a force-push nothing of the old history is believed."""
     other = history(tmp_path / "other.git", catalogue({"zlib": [record(9)]}), catalogue({"zlib": [record(8)]}))
 
     assert read_site(other, read_site(zlib)) == read_site(other)

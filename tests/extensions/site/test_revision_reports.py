@@ -115,7 +115,6 @@ def test_a_site_that_begins_later_says_what_the_whole_one_says(run: Run, zlib: P
 
 
 def test_an_unusable_index_is_said(run: Run, zlib: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to do about it; the file is left as it is."""
     index = tmp_path / "other.db"
     build(history(tmp_path / "other.git", catalogue({"zlib": [record(9)]})), index)
     left = index.read_bytes()

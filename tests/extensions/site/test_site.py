@@ -3,6 +3,7 @@
 import json
 import re
 import xml.etree.ElementTree as ET
+from contextlib import closing
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -159,7 +160,6 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
 
 
 def test_a_package_page_says_what_was_the_last_change(tmp_path: Path) -> None:
-    """A removed document is said to be gone, and since when."""
     both = catalogue({"a": [record(1)], "b": [record(2)]})
     repository = history(tmp_path / "r.git", both, catalogue({"a": [record(1)]}))
     _build(tmp_path / "site", repository)
@@ -184,7 +184,6 @@ def test_rebuilds_in_a_row_are_one_line(tmp_path: Path) -> None:
 
 
 def test_what_nothing_makes_any_more_is_removed(tmp_path: Path) -> None:
-    """A page of the last build that is none now goes; what others put there stays."""
     old = history(tmp_path / "old.git", catalogue({"a": [record(1)], "b": [record(2)]}))
     new = history(tmp_path / "new.git", catalogue({"a": [record(1)]}))
     path = tmp_path / "site"
@@ -229,7 +228,6 @@ def test_all_processes_write_the_same(demo_repository: Path, tmp_path: Path, mon
 
 
 def test_a_foreign_folder_is_refused(run: Run, demo_repository: Path, tmp_path: Path) -> None:
-    """Nothing is written where something else is."""
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious/index.html").write_text("mine")
     error = run("site", tmp_path / "precious", "--repo", demo_repository).error_of(2)
@@ -255,7 +253,6 @@ def test_a_damaged_memory_is_no_obstacle(built: Path, demo_repository: Path, dam
 
 
 def test_hostile_text_is_harmless(tmp_path: Path) -> None:
-    """Names, versions and targets by a stranger: nothing runs, nothing lands elsewhere, nothing is invisible."""
     repository = history(tmp_path / "r.git", *hostile_states())
     path = tmp_path / "deep" / "site"
     folder = Folder(path)
@@ -304,7 +301,6 @@ def _digest(key: str, day: int) -> RenderedDigest:
 
 
 def test_digests_are_listed(demo_repository: Path, tmp_path: Path) -> None:
-    """The newest first, each with its page as it was sent, and the feed of the subscription."""
     _build(tmp_path / "site", demo_repository, _digest("k/1", 1), _digest("k/2", 2))
     listed = (tmp_path / "site/digests.html").read_text()
     links = re.findall(r'href="(digest/[^"]+)"', listed)
@@ -350,15 +346,6 @@ subscriptions:
 """
 
 
-def _state(folder: Path, *found: DigestRecord) -> Path:
-    database = open_database(folder / "state")
-    with database.write() as connection:
-        for one in found:
-            digests.add(connection, one)
-    database.close()
-    return folder / "state"
-
-
 def _config(folder: Path, publish: str = "true") -> Path:
     file = folder / "cachewatch.yaml"
     file.write_text(_CONFIG.format(state=folder / "state", publish=publish))
@@ -368,8 +355,10 @@ def _config(folder: Path, publish: str = "true") -> Path:
 
 def test_digests_of_public_subscriptions_are_shown(run: Run, demo_repository: Path, tmp_path: Path) -> None:
     """What went out is shown with its feed; what is held, for operators or not public is not."""
-    private = _kept("four", subscription="private")
-    _state(tmp_path, _kept("one"), _kept("two", state=DigestState.HELD), _kept("three", is_notice=True), private)
+    others = _kept("three", is_notice=True), _kept("four", subscription="private")
+    with closing(open_database(tmp_path / "state")) as database, database.write() as connection:
+        for one in (_kept("one"), _kept("two", state=DigestState.HELD), *others):
+            digests.add(connection, one)
     result = run("site", tmp_path / "site", "--repo", demo_repository, "--config", _config(tmp_path))
 
     assert result.exit_code == 0, result.error
@@ -383,7 +372,6 @@ def test_digests_of_public_subscriptions_are_shown(run: Run, demo_repository: Pa
 
 
 def test_a_state_that_is_not_there_is_said(run: Run, demo_repository: Path, tmp_path: Path) -> None:
-    """Nothing is made where a state was expected."""
     error = run("site", tmp_path / "site", "--repo", demo_repository, "--config", _config(tmp_path)).error_of(5)
     assert "there is no state yet" in error
     assert not (tmp_path / "site").exists()
@@ -424,7 +412,6 @@ def test_packages_of_other_tags_are_listed(tmp_path: Path) -> None:
 @pytest.mark.slow_cases
 @pytest.mark.parametrize("layout", ["_cache/{tag}/{package}/specs.md", "{tag}/{package}.md"])
 def test_damaged_documents_are_named(run: Run, tmp_path: Path, layout: str) -> None:
-    """The rest is built, and the exit code says that something is missing."""
     paths = [layout.format(tag=tag, package=package) for tag, package in (("develop", "b"), ("v1.0", "c"))]
     good = catalogue({"a": [record(1)], "b": [record(2)], "c": [record(3)]})
     for place, tag, package in zip(paths, ("develop", "v1.0"), "bc", strict=True):
@@ -441,7 +428,6 @@ def test_damaged_documents_are_named(run: Run, tmp_path: Path, layout: str) -> N
 
 
 def test_what_cannot_be_written_is_named(demo_repository: Path, tmp_path: Path) -> None:
-    """A file where the site should be, and a folder where a page should be."""
     (tmp_path / "file").write_text("")
     folder = Folder(tmp_path / "site")
     (tmp_path / "site/package/py-build.html").mkdir(parents=True)
@@ -453,7 +439,6 @@ def test_what_cannot_be_written_is_named(demo_repository: Path, tmp_path: Path) 
 
 
 def test_a_site_has_a_past_of_one_revision(tmp_path: Path) -> None:
-    """One revision: no plots, no changes, and still every page."""
     repository = history(tmp_path / "r.git", catalogue({"a": [record(1)]}))
     _build(tmp_path / "site", repository)
 
