@@ -183,15 +183,17 @@ def staying(line: Line, most: int = MOST_NAMES) -> str:
     story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
     for version in sorted_versions({version for version, _ in story.stays}):
-        places = {place for there, place in story.stays - story.outside if there == version}
+        own, outside = ({place for there, place in some if there == version} for some in (story.stays, story.outside))
+        places = own - outside
         stacks = {place.stack for place in places} | {stack for stack, has in story.behind if has == version}
-        if not stacks:  # only those outside of the selection have it
-            places = {place for there, place in story.stays if there == version}
-            stacks = {place.stack for place in places}
-        is_other = stacks.isdisjoint(place.stack for place in story.places)
-        counted = number(len(stacks), "other stack" if is_other else "stack")
+        selected = "selected " if {place.stack for place in outside} - stacks else ""
+        end = ""
+        if not stacks:
+            places, stacks, selected, end = own, {place.stack for place in own}, "", " outside of the filter"
+        other = "other " if not end and stacks.isdisjoint(place.stack for place in story.places) else ""
+        counted = number(len(stacks), f"{other}{selected}stack")
         named = stacks_named(stacks, most) if stacks <= {place.stack for place in places & story.places} else counted
-        parts.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}"))
+        parts.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}") + end)
     return f"({', '.join(parts)})" if parts else ""
 
 

@@ -295,7 +295,9 @@ def test_stacks_of_an_upgrade_within_a_selection(run: Run, tmp_path: Path, key: 
     assert "p 1.1 -> 1.2 (1.1 stays in b) +2" in said
     after = {"p": [record(9, **others[0] | {"versions": ["1.1"]}), before["p"][1], after["p"][2]]}
     said = " ".join(compared(run, tmp_path / "behind", before, after, f"--{key}", own).split())
-    assert "p 1.1 -> 1.2 (1.1 stays in 1 other stack) +1 -1 in b (1 of 2 stacks); not yet in a" in said
+    assert "p 1.1 -> 1.2 (1.1 stays in 1 other selected stack) +1 -1 in b (1 of 2 stacks); not yet in a" in said
+    said = " ".join(compared(run, tmp_path / "outside", before, after, "--stack", "b").split())
+    assert "p 1.1 -> 1.2 (1.1 stays in 2 stacks outside of the filter) +1 -1 in b" in said
 
 
 def test_what_is_gone_with_a_stack_is_gone_for_its_machines(run: Run, tmp_path: Path) -> None:

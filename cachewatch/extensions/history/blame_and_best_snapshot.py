@@ -11,6 +11,7 @@ from cachewatch.core.comparison.kept_and_reused_hashes import NOTHING, describe_
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.kinds_and_specs import Signature
 from cachewatch.core.names_and_layouts import Wanted, in_order, is_mutable
+from cachewatch.core.statement_kinds import Line, Statement
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint
 from cachewatch.extensions.history.package_questions import Span, baseline_of, facts_of, joined
@@ -204,10 +205,19 @@ def _stays(index: Index, life: int, rows: Sequence[_IndexRow]) -> Iterator[SpecS
 def _what_happened(index: Index, row: _IndexRow, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what revision `end` did to the package of a removed spec in its stacks, and which keep its version."""
     spec = index.signature(row.build, row.stacks)
-    asked = Selection(packages=Globs([row.package]), stacks=Globs(spec.stacks), targets=Globs([spec.target]))
+
+    def concerns(one: Statement | Line) -> bool:
+        places = one.places if isinstance(one, Statement) else one.story.places
+        return not spec.stacks or (
+            not spec.places.isdisjoint(places)
+            if places
+            else not one.stacks or not {*spec.stacks}.isdisjoint(one.stacks)
+        )
+
     held = held_at(index, row.tag, end, row.package).get(row.package, ())
     kept = {stack for one in held if one.signature.versions == spec.versions for stack in one.signature.stacks}
-    return facts_of(index, row.tag, end, asked)[0], tuple(sorted(kept))
+    of_package = Selection(packages=Globs([row.package]))
+    return facts_of(index, row.tag, end, of_package, concerns)[0], tuple(sorted(kept))
 
 
 def blame_table(answer: Blame) -> Table:

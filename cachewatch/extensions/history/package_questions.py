@@ -15,7 +15,8 @@ from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.kinds_and_specs import Signature
 from cachewatch.core.names_and_layouts import Wanted
-from cachewatch.core.statement_kinds import Statement, StatementKind
+from cachewatch.core.statement_kinds import Line, Statement, StatementKind
+from cachewatch.core.statements import select_statements
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint, days_between
 from cachewatch.extensions.history.restored_documents import TagStates
@@ -302,14 +303,17 @@ def returned(index: Index, tag: str, number: int, statements: Iterable[Statement
     return said
 
 
-def facts_of(index: Index, tag: str, n: int, selection: Selection) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
-    """Return what revision `n` changed in the selected part of `tag`, in words and as values for JSON."""
+def facts_of(
+    index: Index, tag: str, n: int, selection: Selection, concerns: Callable[[Statement | Line], bool] = lambda _: True
+) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
+    """Return what revision `n` changed in the selected part of `tag`, if it `concerns` us, in words and as values."""
     if not n:
         return (), []
     _, report = TagStates(index, tag, n - 1, lambda _: True).advance_and_compare(selection)
-    back = returned(index, tag, n - 1, report.statements)
+    told = list(filter(concerns, select_statements(report.statements, concerns, lambda *_: True)[0]))
+    back = returned(index, tag, n - 1, told)
     facts = []
-    for clause in clauses_of_statements(report.statements, tag, newest_day(report), without=back):
+    for clause in clauses_of_statements(told, tag, newest_day(report), without=back):
         is_harmless = clause.first.rank is Rank.HARMLESS
         colour = "" if is_harmless else colour_of(clause.statement.kind, clause.statement.severity)
         facts.append(Coloured(clause.line, colour))
