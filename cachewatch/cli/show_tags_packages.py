@@ -83,7 +83,9 @@ def show(
     with (/22xqlomm), or the path of a document (a .md file).
     """
     source_of = click.get_current_context().get_parameter_source
-    given = [f"--{each}" for each in ("rev", "tag", "repo") if source_of(each) is ParameterSource.COMMANDLINE]
+    given = [
+        f"--{each}" for each in ("rev", "tag", "repo", "documents") if source_of(each) is ParameterSource.COMMANDLINE
+    ]
     pieces: Iterable[bytes]
     colours = terminal.palette(output)
     with ExitStack() as stack:

@@ -62,8 +62,8 @@ def _chosen(words: Iterable[str], _: ConfigContext) -> frozenset[Kind]:
 
 
 def _urgent(words: Iterable[str], context: ConfigContext) -> frozenset[Kind]:
-    chosen = _chosen(words, context)
-    if chosen.isdisjoint(CAN_BE_URGENT):
+    chosen = _chosen(words, context) & CAN_BE_URGENT
+    if not chosen:
         raise ConfigError(
             "has nothing that is sent at once: that is what is gone, or suspicious; "
             "add one of gone, lost, place-lost, stack-lost, removed, tag-removed, suspicious"

@@ -267,3 +267,4 @@ def test_a_path_with_the_name_of_a_package(
         refused = run("show", path, option, "v9", "--repo", three).error_of(2)
         said = f"is a path, which is read as it is; leave out {option} and --repo, or name the package instead"
         assert refused == f"cachewatch: {path}: {said}\n"
+    assert "leave out --documents" in run("show", "zlib/specs.md", "--documents", "{package}/specs.md").error_of(2)

@@ -132,7 +132,7 @@ def test_meaning(full: Path) -> None:
     assert team.changes == DEFAULT - {Kind.COMPILER} | {Kind.REBUILT}
     assert team.when == "cron: 30 7 * * 1"
     assert team.urgent is not None
-    assert Kind.STACK_LOST in team.urgent.changes
+    assert team.urgent.changes == {Kind.STACK_LOST, Kind.TAG_REMOVED, Kind.PACKAGE_REMOVED, Kind.GONE}
     assert other.to == team.to == ("a@example.org", "b@example.org")
     assert other.changes == DEFAULT - {Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.STACK_EVENT}
     assert config.silences[0].until == date(2026, 12, 1)

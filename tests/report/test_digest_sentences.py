@@ -342,6 +342,11 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
         assert "DOWNGRADED zlib" in body
         assert ("1 package changed in ways that this digest does not list." in body) is said
         assert ("does not list" in body) is said
+    newest, kept, narrow = record(1, versions=["1.1"]), record(2), record(3, variants=["+cuda"])
+    states = (catalogue({"zlib": found}) for found in ([newest, kept, narrow], [kept]))
+    _, body = mail(digest_of(read(history(tmp_path / "narrowed", *states), selection=asked), silenced=()))
+    assert "DOWNGRADED zlib" in body
+    assert "Routine In fewer configurations: zlib." in body
 
 
 def test_of_several_sources_each_is_named(tmp_path: Path) -> None:

@@ -187,15 +187,20 @@ def _rest(digest: Digest) -> list[Statement]:
     """Return the statements that are not shown, except those about new snapshots."""
     tags = {(tag.source, tag.tag) for fact in digest.assessment.facts if fact.kind == "snapshot" for tag in fact.tags}
     # For new snapshots, the digest says how many hashes differ.
-    return [one for tag in digest.tags if (tag.source, tag.report.tag) not in tags for one in tag.rest]
+    shown = [tag for tag in digest.tags if (tag.source, tag.report.tag) not in tags]
+    return [one for tag in shown for one in tag.rest if _is_routine(one) or not tag.silenced >= {*one.packages}]
 
 
-def _is_quiet(one: Statement) -> bool:
+def _is_routine(one: Statement) -> bool:
     return one.kind in OF_REBUILDS or one.kind.severity is Severity.ROUTINE
 
 
+def _is_quiet(one: Statement) -> bool:
+    return _is_routine(one) or one.kind is StatementKind.NARROWED
+
+
 def _quiet(digest: Digest) -> list[Fact]:
-    """Return the facts that are routine: prunes and rebuilds."""
+    """Return the facts that are routine: prunes and rebuilds, and configurations that are gone."""
     found = digest.assessment
     hidden = {(one.kind, one.name, one.packages): one for one in _rest(digest) if _is_quiet(one)}  # of several tags
     facts = [Fact(rank=Rank.PRUNE, kind=one.kind, statement=one) for one in hidden.values()]
