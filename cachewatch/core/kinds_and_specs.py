@@ -433,6 +433,7 @@ class Outside(Struct, frozen=True, kw_only=True):
     version: str = ""  # the newest, if versions are selected
     compilers: tuple[str, ...] = ()  # that the lost specs did not have
     oses: tuple[str, ...] = ()  # likewise
+    targets: tuple[str, ...] = ()  # for which the stack has it newly
 
 
 class PlaceChange(Struct, frozen=True, kw_only=True):

@@ -389,7 +389,8 @@ def there_outside(there: Outside | None, own: Words) -> str:
     """Return the same without the remark that it is outside of the filter."""
     if there is None:
         return ""
-    named = {"version": (there.version,) if there.version else (), "compilers": there.compilers, "oses": there.oses}
+    versions = (there.version,) if there.version else ()
+    named = {"version": versions, "compilers": there.compilers, "oses": there.oses, "targets": there.targets}
     parts = (own.say("outside", key, values=", ".join(map(safe_name, named[key]))) for key in named if named[key])
     return " ".join(parts)
 

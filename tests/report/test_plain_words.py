@@ -211,6 +211,7 @@ def test_what_replaced_what_a_filter_selects_is_named(run: Run, tmp_path: Path) 
         ("versions", "--versions", "1"): ({"versions": ["0.9"]}, "0.9 is there", "require zlib@1.0 or newer"),
         ("compilers", "--compiler", "gcc@11*"): ({"compiler": "gcc@12"}, "now with gcc@12", ", or re-concretize. No"),
         ("oses", "--os", "rhel8"): ({"os": "rhel9"}, "now for rhel9", f"{keep}. No build that"),
+        ("targets", "--target", "x86_64_v3"): ({"target": "zen4"}, "now for zen4", f"{keep}. No build that"),
     }
     for (key, *options), (values, says, advice) in others.items():
         after = {"zlib": [record(2, **({"os": "rhel8"} | values))]}

@@ -430,8 +430,14 @@ def _chosen_places(
     A selected version may be replaced by any version, so only lost and new places are judged by the selected ones alone.
     """
     if selection.compilers.is_open and selection.oses.is_open and selection.versions.is_open:
+        others = [one for one in change.places if one.verdict is Verdict.GAINED and not selection.targets(one.target)]
+        instead = {new.stack: tuple(one.target for one in others if one.stack == new.stack) for new in others}
         return (
-            tuple(change_of_place for change_of_place in change.places if change_of_place.place in touched),
+            tuple(
+                replace(one, outside=Outside(targets=instead[one.stack])) if one.loss and one.stack in instead else one
+                for one in change.places
+                if one.place in touched
+            ),
             tuple(lost for lost in change.machines_lost if lost.place in touched),
         )
     unknown = change.is_compiler_unknown
