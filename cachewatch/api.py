@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from cachewatch.comparison_flow import changesets
 from cachewatch.core import changesets as streams
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, cover
-from cachewatch.core.changesets import Comparison, Listing
+from cachewatch.core.changesets import UNKNOWN_KINDS, Comparison, Listing
 from cachewatch.core.comparison import package_changes
 from cachewatch.core.filters_and_spec_patterns import Selection, select
 from cachewatch.core.kinds_and_specs import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
@@ -363,7 +363,8 @@ class _Kept(streams.ListCollector):
 def _packages_of(found: streams.Changeset, check_open: Callable[[], None]) -> Iterator[PackageChange]:
     check_open()
     for changes in found.collected():
-        yield from changes
+        for one in changes:
+            yield replace(one, kinds=found.report.kinds_of[one.package]) if one.kinds == UNKNOWN_KINDS else one
         check_open()
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import (
+    UNKNOWN_KINDS,
     Batch,
     Blob,
     Changeset,
@@ -189,7 +190,8 @@ def select_package(  # noqa: PLR0917
 ) -> None:
     """Count the part of a package's change about selected specs; the collector gets it if its kind is selected, too.
 
-    Where the names of stacks may decide about kinds, the package is held, with a collector of its own.
+    Where the names of stacks may decide about kinds, the package is held, with a collector of its own, which gets it as
+    if it had all kinds.
     """
     is_held = not selection.kinds.is_open and change.kinds >= {Kind.STACK_ADDED, Kind.STACK_REMOVED}
     if not selection.takes_all_specs:
@@ -201,7 +203,7 @@ def select_package(  # noqa: PLR0917
     if is_held:
         own, alone = Tally(), make_collector()
         own.add(change)
-        alone.add(change)
+        alone.add(replace(change, kinds=UNKNOWN_KINDS))
         tally.held.append((change.package, change.kinds, (own, alone.take())))
     elif selection.wants(change.kinds):
         tally.add(change)
@@ -225,7 +227,8 @@ def conclude(compared: ComparedPair, tally: Tally) -> Report:
     tag = pair.after.tag or pair.before.tag or ""
     if judgement is None:
         judgement = judge_tag(compared, tally, is_counted=tally.selected is not None)
-    statements, late = statements_on(tally, packages, judgement, tag, selection=selection, takes=pair.difference.takes)
+    takes = pair.difference.takes
+    statements, late, kinds_of = statements_on(tally, packages, judgement, tag, selection=selection, takes=takes)
     event = None
     if pair.is_new_tag:
         event = Event(Kind.TAG_ADDED, pair.after.tag or "", packages.after, tally.specs.after)
@@ -239,6 +242,7 @@ def conclude(compared: ComparedPair, tally: Tally) -> Report:
         specs=tally.specs,
         late=late,
         own_kinds=frozenset(tally.kinds),
+        kinds_of=kinds_of,
         is_part=tally.selected is not None,
         is_same=pair.after.revision is not None and not pair.difference.all_documents,
         pruned=sum(count for package, count in judgement.pruned.items() if pair.difference.takes(package)),
@@ -262,10 +266,11 @@ def statements_on(
     *,
     selection: Selection,
     takes: Callable[[str], bool],
-) -> tuple[tuple[Statement, ...], tuple[Any, ...]]:
-    """Return all statements on the selected part of a tag, and the collected parts of packages that were held.
+) -> tuple[tuple[Statement, ...], tuple[Any, ...], Mapping[str, frozenset[Kind]]]:
+    """Return all statements on the selected part of a tag, and the collected parts and kinds of packages that were held.
 
-    These are counted, too, if their kinds are selected. `takes` tells whether a package is selected.
+    These are counted, too, if their kinds are selected. `takes` tells whether a package is selected. The kinds are also
+    those of other packages of renamed stacks, under the new names.
     """
     selected: Sequence[Items] = tally.seen.items
     part = None
@@ -276,16 +281,20 @@ def statements_on(
         selected = judgement.under_new_names(selected, selection)
         # Before this, the tally has the kinds of the comparison by the old names: places lost and gained.
         tally.kinds = set[Kind]().union(*(one.kinds for one in selected))
-    renamed: defaultdict[str, set[Kind]] = defaultdict(set)
-    for one in selected if tally.held else ():
-        if one.package in judgement.renamed:
-            renamed[one.package] |= one.kinds
-    late = [batch for package, kinds, batch in tally.held if selection.wants(renamed.get(package, kinds))]
+    statements = statements_of(selected, judgement, tag, part)
+    kinds_of: defaultdict[str, frozenset[Kind]] = defaultdict(frozenset)
+    for statement in statements:
+        if statement.kind is StatementKind.STACK_MERGED:
+            kinds_of.update(dict.fromkeys(statement.packages, frozenset({Kind.STACK_MERGED})))
+    for one in selected if judgement.merges else ():
+        if one.package in judgement.renamed or one.package in kinds_of:
+            kinds_of[one.package] |= one.kinds
+    late = [batch for package, kinds, batch in tally.held if selection.wants(kinds_of.get(package, kinds))]
+    kinds_of = {package: kinds for package, kinds, _ in tally.held} | kinds_of
     for own, _ in late:
         tally.join(own)
-    statements = statements_of(selected, judgement, tag, part)
     statements = with_turnover(statements, selected, tally.before, packages, judgement, selection)
-    return statements, tuple(collected for _, collected in late)
+    return statements, tuple(collected for _, collected in late), kinds_of
 
 
 def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judgement:

@@ -227,6 +227,9 @@ def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple
     return tuple(events)
 
 
+# The kinds of a package while the names of its stacks may decide about them.
+UNKNOWN_KINDS = frozenset(Kind)
+
 _ATTRIBUTES = (Kind.COMPILER, Kind.OS, Kind.TARGET, Kind.VARIANT)
 _TAG_EVENTS = (Kind.TAG_ADDED, Kind.TAG_REMOVED)
 _NO_EVENTS = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED, StatementKind.REBUILD_WAVE, StatementKind.TURNOVER)
@@ -286,6 +289,7 @@ class Report(Struct, frozen=True, kw_only=True):
     unreadable: tuple[Unreadable, ...] = ()
     uncounted: int = 0  # of the unreadable packages, those that `packages` does not count
     own_kinds: frozenset[Kind] = frozenset()  # kinds of changes of the selected packages, reported or not
+    kinds_of: Mapping[str, Set[Kind]] = field(default_factory=dict)  # of packages whose stacks may have been renamed
     is_part: bool = False  # not everything was selected
     is_same: bool = False  # git has the same contents on both sides, wherever they are
     pruned: int = 0  # binaries of the selected packages that a prune of the tag took, of whatever stacks

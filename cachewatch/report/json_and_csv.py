@@ -8,7 +8,7 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from tempfile import SpooledTemporaryFile
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from cachewatch.core.graphs_and_attribution import Attributed, Cause, Explanatio
 from cachewatch.core.kinds_and_specs import (
     FACTS,
     Diagnostic,
+    Kind,
     Loss,
     LossClass,
     MatchKind,
@@ -74,6 +75,7 @@ class PackageJson(NamedTuple):
 
     package: str
     head: bytes
+    kinds: Set[Kind]
     # Without its end; its loss; the place, and whether a statement must explain it.
     places: list[tuple[bytes, bytes, Place, bool]]
     specs: bytes
@@ -100,7 +102,6 @@ def package_json(change: PackageChange) -> PackageJson:
     head = {
         "name": change.package,
         "status": change.status,
-        "kinds": sorted(change.kinds),
         **{fact: change.facts[fact] for fact in FACTS},
         "stack_versions": [
             {
@@ -118,7 +119,7 @@ def package_json(change: PackageChange) -> PackageJson:
         values = {name: getattr(place, name) for name in ("stack", "target", "before", "after", "verdict")}
         loss = b"" if place.loss is None else b',"loss":' + encode(loss_values(place.loss))
         places.append((encode(values)[:-1], loss, place.place, place.verdict in _OWNED))
-    return PackageJson(change.package, ascii_only(b"{" + _members(head)), places, ascii_only(rest))
+    return PackageJson(change.package, ascii_only(b"{" + _members(head)), change.kinds, places, ascii_only(rest))
 
 
 _OWNED = (Verdict.LOST, Verdict.UPGRADED, Verdict.DOWNGRADED)
@@ -330,7 +331,8 @@ def _packages(changeset: Changeset) -> Iterator[tuple[bytes, bytes, bytes]]:
         whole = next((one.id for one in statements if one.kind in tags), None)
         for one, start, size in sorted(packages, key=lambda each: each[0].package):
             file.seek(start)
-            yield one.head, places_json(one, owners, whole), file.read(size)
+            kinds = b',"kinds":' + _encode(sorted(changeset.report.kinds_of.get(one.package, one.kinds)))
+            yield one.head + kinds, places_json(one, owners, whole), file.read(size)
 
 
 COLUMNS = ("tag", "package", "change", "name", "before", "after", "count", "hash", *Signature.__struct_fields__)

@@ -1,5 +1,6 @@
 """What happened in a week, and in which statements it is told: sequences that were once told wrongly."""
 
+import gzip
 import json
 from itertools import combinations
 from pathlib import Path
@@ -8,7 +9,11 @@ from typing import Any
 import pytest
 import scripted
 from conftest import Run
+from digests import read
 from helpers import Record, catalogue, history, record, two_folders
+
+from cachewatch import open as open_catalogue
+from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 
 Packages = dict[str, list[Record]]
 
@@ -179,6 +184,27 @@ def test_weeks_are_told_as_what_they_are(run: Run, tmp_path: Path, week: str) ->
 
     told = [(one["kind"], one["name"], len(one["packages"]), one["losses"]) for one in found["statements"]]
     assert [one for one in told if one[0] not in {"rebuilt", "widened", "reconfigured", "place-gained"}] == expected
+
+
+def test_packages_of_a_renamed_stack_are_found_by_what_changed_under_its_new_name(run: Run, tmp_path: Path) -> None:
+    """Its name alone makes no package lost; tables of digests, and Python, find the same packages."""
+    before, after, _ = WEEKS["a stack is renamed, and two of its packages have other versions"]
+    folders = two_folders(tmp_path, before, after)
+
+    def kinds(*options: str) -> dict[str, set[str]]:
+        (found,) = json.loads(run("diff", *folders, *options, "--format", "json").output)["changesets"]
+        return {package["name"]: set(package["kinds"]) for package in found["packages"]}
+
+    upgraded = kinds("--kind", "upgraded")
+    assert upgraded == {"xz": kinds()["xz"]}
+    assert upgraded["xz"].isdisjoint({"place-lost", "place-gained", "stack-added", "stack-removed"})
+    assert kinds("--kind", "stack-merged").keys() == {f"p{number:02}" for number in range(10)}
+    repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
+    with open_catalogue(repository) as opened:
+        ((only,),) = opened.diff("HEAD~1", "HEAD", kinds="upgraded")
+    assert (only.package, {*map(str, only.kinds)}) == ("xz", upgraded["xz"])
+    table = read(repository, selection=Selection(kinds=Globs(["upgraded"]))).table.content
+    assert {line.split(b",")[1] for line in gzip.decompress(table).splitlines()} == {b"xz"}
 
 
 def test_gates_are_of_classes(run: Run, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ class TagStates:
         )
         if tally.selected is not None:
             judgement = counted(tally.seen.items, judgement, self._tag)
-        statements, _ = statements_on(
+        statements, *_ = statements_on(
             tally, packages, judgement, self._tag, selection=selection, takes=selection.packages
         )
         before, after = (Side(name=p.revision, revision=p.revision, tag=self._tag, time=p.time) for p in points)

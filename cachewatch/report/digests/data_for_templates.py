@@ -17,7 +17,7 @@ from cachewatch.core.advice.environment_coverage import is_runnable
 from cachewatch.core.advice.verbs_and_reasons import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened, web_address
-from cachewatch.core.kinds_and_specs import Kind, Machine, PackageChange
+from cachewatch.core.kinds_and_specs import Machine, PackageChange, Status
 from cachewatch.core.statement_kinds import Line, StatementKind
 from cachewatch.core.statements import Wants, is_wanted, select_statements
 from cachewatch.core.versions_spellings_targets import is_newer, newest, runs
@@ -487,4 +487,4 @@ def _example(change: PackageChange) -> Ranked | None:
         machines=tuple(sorted({Machine(each.platform, each.os, each.target) for each in builds})),
     )
     # New packages come before new versions, then those with more new specs.
-    return (0 if Kind.PACKAGE_ADDED in change.kinds else 1, -sum(builds.values()), change.package, example)
+    return (0 if change.status is Status.ADDED else 1, -sum(builds.values()), change.package, example)
