@@ -68,6 +68,16 @@ def test_what_is_pruned_and_what_may_be_are_required_apart(made: Made) -> None:
     assert f"mpi on x86_64_v3: {add.format('1.0')} # if you use mpi on zen4: {add.format('2.0')} #" in pruned
 
 
+def test_what_may_be_pruned_is_named_for_its_own_machines(made: Made) -> None:
+    """Others lost the package, too, but have equal builds or nothing."""
+    equal, old, new = in_ml(1, stacks=["hep", "root"]) + in_ml(2), in_ml(3, target="power9le"), in_ml(4, target="m1")
+    states = [many(20) | {"mpi": found} for found in (equal + old + new, equal[:1] + unbuilt(old))]
+    (asked,) = weeks(made, CONFIG, *states)
+    assert "Copy mpi to a mirror of your own if you need it: no stack builds it for power9le any more" in asked
+    assert "If you use mpi for m1: keep it" in asked
+    assert "# if you use mpi on power9le: spack" in asked
+
+
 def test_only_what_was_announced_is_told_as_pruned(made: Made) -> None:
     """A build of the same package for another target is not what readers were asked to copy."""
     ours, old = in_ml(1), records([2], stacks=["root"], target="zen4")

@@ -368,7 +368,9 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
             worst=worst,
             needs=tuple(needs_of(because, worst, names, statements)) if because in LASTING else (),
             # Another statement may be about other machines of the same packages.
-            machine=_machine(names, statements if worst else tag.statements) if removed.isdisjoint(names) else "",
+            machine=_machine(names, worst or because, statements if worst else tag.statements)
+            if removed.isdisjoint(names)
+            else "",
             is_everywhere=removed >= set(names),
         )
 
@@ -427,10 +429,11 @@ def _fell_from(line: Line) -> str:
     return min(newer, key=version_key, default="")
 
 
-def _machine(names: Collection[str], statements: Iterable[Statement]) -> str:
-    """Return the machines that lost packages if these are the same for all, and others have some of them; else ""."""
+def _machine(names: Collection[str], worst: LossClass | Because, statements: Iterable[Statement]) -> str:
+    """Return the machines of the losses of a class if these are the same for all packages; else ""."""
     machines: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-    lost_ones = [lost for one in statements for lost in one.losses if lost.loss and lost.package in names]
+    own = (lost for one in statements for lost in one.losses if lost.loss and lost.loss.loss_class == worst)
+    lost_ones = [lost for lost in own if lost.package in names]
     for lost in lost_ones:
         machines[lost.package].add(_machine_of(lost))
     alike = set(map(frozenset, machines.values()))
