@@ -103,7 +103,7 @@ def _environment() -> CoverageChange:
     after = (
         Resolution(cuda, Nearest.NONE, versions=("12.9.0",), elsewhere=("linux-ubuntu22.04-neoverse_v1",)),
         Resolution(hdf5, Nearest.EQUAL, others=("e" * 32,)),
-        Resolution(openmpi, Nearest.SIMILAR, others=("g" * 32,), differs=("target x86_64_v2", "variants ~cuda")),
+        Resolution(openmpi, Nearest.SIMILAR, others=("g" * 32,), differs=("variants ~cuda",), without=("+cuda",)),
         Resolution(torch, Nearest.SAME, after_prune=Nearest.EQUAL),
         Resolution(zlib, Nearest.SAME),
     )

@@ -254,6 +254,7 @@ def _binary_said(covered: Resolution, words: Words, day: str, before: Resolution
         copy=words.text("binaries", "copy") if before and before.is_met else "",
         there=safe(_newest(covered)),
         differs=f"with {safe(', '.join(covered.differs))}" if covered.differs else "",
+        without=words.say("binaries", "without", variants=safe(" ".join(covered.without))) if covered.without else "",
         for_target=f" for {safe(machine)}" if (covered.elsewhere or is_announced) and machine else "",
         mistake=words.text("todo", "mistake") if falls(covered.need.version, covered.suggestion) else "",
     )

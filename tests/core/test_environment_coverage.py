@@ -88,10 +88,20 @@ def check_change(change: coverage.CoverageChange, before: dict[str, str], after:
     assert hashes(change.added) == {h for h in before if before[h] != "same" == after[h]}
     for word in Nearest:
         assert hashes(c for c in change.removed if c.nearest is word) == {h for h in left if after[h] == word}
-    assert hashes(change.newly_lost) == {h for h in others if before[h] != "none" == after[h]}
-    assert hashes(change.restored) == {h for h in others if before[h] == "none" != after[h]}
+    had, has = ({c.need.hash: c.loss_class for c in side.needs} for side in (change.before, change.after))
+    left_with_none = [
+        {h for h in others if one[h] != "none" == two[h]} for one, two in ((before, after), (after, before))
+    ]
+    there = {h for h in others if "none" not in (before[h], after[h])}
+    with_others = [
+        {h for h in there if (one[h], two[h]) == (LossClass.EQUAL, LossClass.OTHER)}
+        for one, two in ((had, has), (has, had))
+    ]
+    assert hashes(change.newly_lost) == left_with_none[0] | with_others[0]
+    assert hashes(change.restored) == left_with_none[1] | with_others[1]
     assert change.before.met - len(change.removed) + len(change.added) == change.after.met
-    assert bool(change) == any(before[h] != after[h] and {"same", "none"} & {before[h], after[h]} for h in before)
+    is_changed = any(before[h] != after[h] and {"same", "none"} & {before[h], after[h]} for h in before)
+    assert bool(change) == (is_changed or any(with_others))
     found = [c.nearest for c in change.removed]
     assert found == sorted(found, key=["none", "similar", "equal"].index)
     assert bool(headline_of(change)) == bool(change)
@@ -162,7 +172,8 @@ def check_package(first: Specs, second: Specs, there: Mapping[str, Signature]) -
     change = compare_coverage(found, pruned)
     check_change(change, *({c.need.hash: c.nearest.value for c in side.needs} for side in (found, pruned)))
     # Of one that is not there, what would do in its place is lost.
-    assert hashes(found.of_class(LossClass.GOING)) == hashes(change.removed) | hashes(change.newly_lost)
+    lost = hashes(c for c in change.newly_lost if c.nearest is Nearest.NONE)
+    assert hashes(found.of_class(LossClass.GOING)) == hashes(change.removed) | lost
 
 
 def is_runnable(build: Spec, wanted: Spec) -> bool:

@@ -107,7 +107,7 @@ class Resolution(Struct, frozen=True):
     differs: tuple[str, ...] = ()  # attributes of the most similar one that differ from the need
     lacks_compiler: bool = False  # no compiler is known of it, but of the other builds
     versions: tuple[str, ...] = ()  # other versions for the same machines, oldest first; only if nearest is none
-    without: tuple[str, ...] = ()  # needed variants of which the newest of them has other values only
+    without: tuple[str, ...] = ()  # needed variants that the newest of them, or the most similar build, does not have
     elsewhere: tuple[str, ...] = ()  # other systems with the version, as linux-rhel8-zen4; likewise
     # Causes of another hash, each with the path of packages to what differs; only if equal and recorded.
     causes: tuple[tuple[Cause, tuple[str, ...]], ...] = ()
@@ -171,8 +171,8 @@ class CoverageChange(Struct, frozen=True):
     after: Coverage
     removed: tuple[Resolution, ...]  # no longer met, as in the later state
     added: tuple[Resolution, ...]  # newly met
-    newly_lost: tuple[Resolution, ...]  # not met before either, but then had another build
-    restored: tuple[Resolution, ...]  # still not met, but now have another build
+    newly_lost: tuple[Resolution, ...]  # not met before either, but then had another build, or one of these variants
+    restored: tuple[Resolution, ...]  # still not met, but now have another build, or one of these variants
     newly_going: tuple[Resolution, ...]  # no stack builds them any more, or all that would do in their place
 
     def __bool__(self) -> bool:
@@ -196,16 +196,23 @@ def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
     had = nothing | {covered.need: covered for covered in before.needs}
     pairs = [(had[covered.need], covered) for covered in after.needs]
     unmet = [(old, new) for old, new in pairs if not old.is_met and not new.is_met]
-    none, going = Nearest.NONE, LossClass.GOING
+    going = LossClass.GOING
     return CoverageChange(
         before,
         after,
         removed=_worst_first(new for old, new in pairs if old.is_met and not new.is_met),
         added=_worst_first(new for old, new in pairs if new.is_met and not old.is_met),
-        newly_lost=_worst_first(new for old, new in unmet if new.nearest is none and old.nearest is not none),
-        restored=_worst_first(new for old, new in unmet if old.nearest is none and new.nearest is not none),
+        newly_lost=_worst_first(new for old, new in unmet if _is_better(old, new)),
+        restored=_worst_first(new for old, new in unmet if _is_better(new, old)),
         newly_going=_worst_first(new for old, new in pairs if new.loss_class is going and old.loss_class is not going),
     )
+
+
+def _is_better(mine: Resolution, other: Resolution) -> bool:
+    """Tell whether a need that is not met has another build alone in this state, or one of its variants alone."""
+    if Nearest.NONE in (mine.nearest, other.nearest):
+        return mine.nearest is not other.nearest is Nearest.NONE
+    return mine.loss_class is LossClass.EQUAL and other.loss_class is LossClass.OTHER
 
 
 def better(mine: Resolution | None, other: Resolution) -> Resolution:
@@ -282,6 +289,7 @@ def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Re
         Nearest.SIMILAR,
         others=tuple(spec_hash for _, spec_hash in others),
         differs=_differences(need, nearest),
+        without=tuple(sorted(that_matter(need.variants or ()) - that_matter(nearest.variants))),
         lacks_compiler=_lacks_compiler(need, usable),
     )
 
