@@ -69,9 +69,15 @@ def names(found: Sequence[str], most: int = MOST_NAMES) -> str:
 
 def and_more(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
     """Return the first names and the number of the others, in the words `own`: `umpire, raja, chai, 7 more`."""
+    shown = (safe_name(text)[:_LONGEST_NAME] for text in texts[: most + 1])
+    return listed([*shown, *texts[most + 1 :]], own, most)
+
+
+def listed(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
+    """Return the same of safe texts, such as names with what is said of each."""
     most = _named(len(texts), most)
-    told = names(texts[:most], most)
-    return f"{told}, {own.say('other', 'more', len(texts) - most)}" if len(texts) > most else told
+    more = [own.say("other", "more", len(texts) - most)] if len(texts) > most else []
+    return ", ".join((*texts[:most], *more))
 
 
 def stack_name(stack: str) -> str:

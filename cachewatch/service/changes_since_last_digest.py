@@ -82,7 +82,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             restored.update(restored_in_range)
             earlier.update(readable)
         unread = self.documents.after(self.ranges, news, bases, earlier)
-        coverage, left = self.coverage(bases, restored), dict(self.left(bases))
+        coverage, left = self.coverage(bases, restored), dict(self.left(bases, news))
         begins = [(tag, gap.base.commit) for gap in self.ranges.ranges for tag in sorted(gap.tags)]
         learned += (wave for each in news for wave in removals.announced(self.source.name, each.tag))
         return SourceDiff(

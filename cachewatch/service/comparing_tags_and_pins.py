@@ -288,16 +288,25 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             )
         return had, has
 
-    def left(self, bases: Bases) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
-        """Yield the present state of the builds in open actions, by source, tag and build."""
+    def left(self, bases: Bases, news: Iterable[TagNews]) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
+        """Yield the present state of the builds in open actions, by source, tag and build; of renamed stacks, the new."""
+        renamed = {
+            (each.name, old): one.after[0]
+            for each in news
+            for one in each.tag.report.statements
+            if one.kind is StatementKind.STACK_MERGED
+            for old in one.before
+        }
         tasks = [one.task for one in self.state.remembered.actions if one.task is not None]
         for tag, base in ((tag, gap.base) for gap in self.ranges.ranges for tag in sorted(gap.tags)):
             found = {need for one in tasks if (one.source, one.tag) == (self.source.name, tag) for need in one.needs}
             if found and self.ranges.places.get(tag) is not None:
-                needed = Environment(name=tag, needs=tuple(sorted(found, key=lambda need: need.sort_key)))
+                own = {need: replace(need, stack=renamed.get((tag, need.stack), need.stack)) for need in found}
+                needed = Environment(name=tag, needs=tuple(sorted({*own.values()}, key=lambda need: need.sort_key)))
                 before, after = (replace(side, tag=tag) for side in (base, self.newest))
                 sides = cover_both(self.repository, needed, [before], [after], bases=bases, isolation=self.isolation)
-                yield from (((self.source.name, tag, one.need), one) for one in sides[1].needs)
+                now = {one.need: one for one in sides[1].needs}
+                yield from (((self.source.name, tag, need), now[one]) for need, one in own.items())
 
     def kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, Home]:
         """Return the newest snapshot that has each build that is lost or may be pruned, or that has a newer version."""

@@ -444,3 +444,18 @@ def test_what_an_urgent_mail_asked_for_is_open_in_all_digests(made: Made) -> Non
     assert "required one" not in regular
     assert "Still open since 3 June: if you use two: keep it" in regular
     assert back.startswith("To do If you required two, as an earlier mail asked: builds of it are there again")
+
+
+def test_a_requirement_of_a_stack_lasts_when_it_is_renamed_and_the_package_goes(made: Made) -> None:
+    """It is about the new name, and about that stack alone when the package is back as it was before it went."""
+    ml, rest, states = in_ml(1, versions=["1.13"]), many(20), []
+    for number, version, stack in ((2, "1.13", "hep"), (3, "1.12", "hep"), (3, "1.12", "hep7")):
+        own = {"stacks": [stack, "root"]}
+        rest |= {f"h{n}": records([10 + n], **own) for n in range(5)}
+        states.append(rest | {"mpi": ml + records([number], **own, versions=[version])})
+    _, renamed, removed, back = weeks(made, CONFIG, *states, rest, states[2])
+    for said in (renamed, back):
+        assert "if you use mpi for hep7: keep it where it is installed, and require mpi@1.13 or newer" in said
+    assert "are there again" not in renamed
+    assert "require mpi@1.12 or @1.13 (the version that you use) before" in removed
+    assert "If you required mpi for x86_64_v3 only, as an earlier mail asked: builds of it are there again" in back

@@ -75,26 +75,37 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
         return task
     needs, back = _open_and_back(task, known)
     ended = {need.package for need in task.needs} - {need.package for need in needs}
+    is_renamed = bool(task.machine) and not {*needs} <= {*task.needs}
     task = replace(task.only([name for name in task.names if name not in ended]), needs=needs)
-    is_narrowed = (task.because in PLACED or task.is_copy) and needs and back
-    return replace(task, machine=_places(needs, back), is_everywhere=False) if is_narrowed else task
+    if (task.because in PLACED or task.is_copy) and needs and (back or is_renamed):
+        is_fall = all(need.stack for need in needs)  # these stacks had become older before they lost it
+        because = Because.DOWNGRADED if is_fall else task.because
+        task = replace(task, because=because, machine=_places(needs, back), is_everywhere=False)
+    return task
 
 
 def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[Need, ...]]:
-    """Return the builds for which an action is still needed, and those of machines or stacks that need it no longer."""
-    needs = tuple(need for need in task.needs if _is_open(task, known.left.get((task.source, task.tag, need))))
+    """Return the builds for which an action is still needed, and those of machines or stacks that need it no longer.
+
+    The former are those of the present stacks, where these were renamed.
+    """
+    standing = {need: known.left.get((task.source, task.tag, need)) for need in task.needs}
+    now = {need: need if found is None else found.need for need, found in standing.items()}
+    needs = dict.fromkeys(now[need] for need, found in standing.items() if _is_open(task, found))
     open_places = {one.place for one in needs}
-    return needs, tuple(need for need in task.needs if need.place not in open_places)
+    return tuple(needs), tuple(need for need in task.needs if now[need].place not in open_places)
 
 
-def _places(needs: Iterable[Need], others: Collection[Need] = ()) -> str:
-    """Return the machines or stacks of builds, by names that tell them from those of `others`."""
-    stacks, targets = {one.stack for one in others}, {one.target for one in others}
+def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
+    """Return the machines or stacks of builds, by names that tell them from those of `others`; no stack of a machine."""
+    stacks, targets = {one.stack for one in others}, {one.target for one in others if not one.stack}
+    whole = {one.target for one in needs if not one.stack}
     return machines_named(
         ("", f"{one.stack} ({one.target})" if one.stack in stacks else one.stack)
         if one.stack
         else (one.os if one.platform not in ("", "linux") or one.target in targets else "", one.target)
         for one in needs
+        if not (one.stack and one.target in whole)
     )
 
 
@@ -110,7 +121,7 @@ def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ..
     back = {(name, "") for name in asked - still}
     for one in (task for task in known.tasks if task.is_requirement):
         needs, is_back = _open_and_back(one, known)
-        where = _places(is_back, needs) if needs or one.machine else ""
+        where = _places(is_back, needs)
         back |= {(name, where) for name in one.names if where and name in still}
     return tuple(sorted(back))
 

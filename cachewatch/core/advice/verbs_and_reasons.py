@@ -206,7 +206,7 @@ class Action(Struct, frozen=True, kw_only=True):
         if self.because not in PLACED:
             return self.source == task.source and not {*self.subjects}.isdisjoint(task.subjects)
         # What became older and then went, or is back in an older version, is required anew.
-        is_alike = self.is_requirement if task.is_requirement else self.because is task.because
+        is_alike = self.is_requirement or (self.because is task.because and not task.is_requirement)
         told, asked = ((one.source, one.tag, one.name) for one in (self, task))
         # A target that is named without a system is lost for all systems, and without a stack for all stacks.
         own = {

@@ -28,7 +28,7 @@ from cachewatch.report.digests.body_and_table import lacked, lines_of, tag_name
 from cachewatch.report.digests.spack_commands import is_plain
 from cachewatch.report.digests.subject import day_of, is_rebuilt_again
 from cachewatch.report.environment_words import binaries_said
-from cachewatch.report.words import MOST_NAMES, and_more, change_of_values, first_of, outside
+from cachewatch.report.words import MOST_NAMES, and_more, change_of_values, listed, names, outside
 from cachewatch.report.words_file import Words
 
 _MOST_OPEN = 25  # names that no table lists
@@ -121,7 +121,7 @@ def _due(digest: Digest, words: Words) -> list[str]:
 def _lifted(digest: Digest, words: Words) -> list[str]:
     """Return what readers were asked to require and need not require any longer, as a sentence."""
     names = [f"{safe_name(name)}{only_for(where, words)}" for name, where in digest.assessment.lifted]
-    said = words.say("todo", "lifted", len(names), names=first_of(names))
+    said = words.say("todo", "lifted", len(names), names=listed(names, words))
     branches = {tag_name(digest, tag.source, tag.report.tag, words) for tag in _same_tags(digest)}
     return [_of_branch(min(branches) if len(branches) == 1 else "", said, digest, words)] if names else []
 
@@ -287,12 +287,12 @@ def _specs_said(specs: Iterable[str], words: Words) -> str:
     """Return versions to require in words: `openmpi@5.8.0 or newer`, `tau@2.4 or @2.5 (the version that you use)`."""
     said = []
     for spec in specs:
-        first, *others = spec.removesuffix(":").split(",")
+        first, *others = (names([one]) for one in spec.removesuffix(":").split(","))
         more = [words.say("other", "more", len(others) + 1 - MOST_NAMES)] if len(others) >= MOST_NAMES else []
         versions = " or ".join((first, *(f"@{version}" for version in others[: MOST_NAMES - 1]), *more))
         key = "or_newer" if spec[-1] == ":" else "own_version"
-        said.append(words.say("todo", key, spec=versions) if others or spec[-1] == ":" else spec)
-    return and_more(said, words)
+        said.append(words.say("todo", key, spec=versions) if others or spec[-1] == ":" else first)
+    return listed(said, words)
 
 
 def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
