@@ -62,7 +62,8 @@ _REPLACED = (*_QUIET, *LOSSES, StatementKind.STACK_REMOVED, StatementKind.STACK_
 def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) -> Action:
     """Return an open action without the packages that are settled: their builds are back, or can no longer be copied.
 
-    Where only some machines or stacks have a package again, it is about the others. An action about lock files names the versions that upgrades in `tags` replaced, and whether old builds were pruned.
+    Where only some machines or stacks have a package again, it is about the others. An action about lock files names
+    the versions that upgrades in `tags` replaced, and whether old builds were pruned.
     """
     if task.because in LOCK_FILES:
         for tag in (one for one in tags if (one.source, one.tag) == (task.source, task.tag)):

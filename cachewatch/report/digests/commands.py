@@ -214,9 +214,7 @@ def _required(assessment: Assessment) -> dict[str, str]:
 def _requirements(specs: Mapping[str, str], digest: Digest, words: Words) -> Iterator[str]:
     """Yield the commands that require specs, below the users and the machine that they are for."""
     groups: dict[str, list[str]] = {}
-    for spec, machine in sorted(
-        specs.items(), key=lambda one: bool(one[1])
-    ):  # what is for some replaces what is for all
+    for spec, machine in sorted(specs.items(), key=lambda one: bool(one[1])):  # first what is for all
         groups.setdefault(machine, []).append(spec)
     for machine, own in groups.items():
         on = words.say("todo", "on_machine", machine=safe_name(machine)) if machine else ""
