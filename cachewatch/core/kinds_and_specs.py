@@ -52,7 +52,10 @@ class Kind(_Word):
         "five or more packages of a stack, four fifths of those that were, are no longer built with a compiler, system, target or variant",
     )
     RETURNED = "returned", "what was reported gone is back"
-    PRUNE = "prune", "a prune removed old builds: a twentieth of the specs or more, of five packages or more"
+    PRUNE = (
+        "prune",
+        "a prune removed old builds: a twentieth of the specs or more, of five packages or more; a smaller one is spec-removed",
+    )
     TURNOVER = "turnover", "more than half of the hashes are gone, of five packages or more and a fifth of all"
     SUSPICIOUS = (
         "suspicious",
