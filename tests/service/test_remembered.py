@@ -164,6 +164,16 @@ def test_builds_that_are_back_for_those_who_select_them(
     assert "unchanged since 1 June" in body(readers.site.told()[-1])
 
 
+def test_lock_files_miss_what_another_target_of_a_returned_place_lost(made: Made) -> None:
+    """The stack has the package again for one target, and an equal build of what it lost is elsewhere."""
+    kept = records([9], target="zen3", stacks=["hep"])
+    old, new = (records([n], target=target, stacks=["ml"]) for n, target in ((1, "zen3"), (2, "zen4")))
+    readers = made(*(catalogue(many(20) | {"one": found + kept}) for found in (old, new, old)))
+    readers.go_on()
+    assert said(readers.go_on()) == [("returned", "ml (zen3)", 1), ("place-lost", "ml (zen4)", 1)]
+    assert readers.site.told()[-1].startswith("Nothing to do now; re-concretize older lock files")
+
+
 def test_a_place_that_is_back_tells_nothing_of_other_places_again(made: Made) -> None:
     """What earlier digests said of them is not said again, and the place is as it was."""
     here = records([1], target="zen4", stacks=["ml", "hpc"])

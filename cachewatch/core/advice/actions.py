@@ -167,9 +167,14 @@ def outdated_packages(
 
 def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:
     """Tell whether a line is about what is back, whose specs that are gone an earlier digest reported as lost."""
-    own = (one for one in statements if one.kind is StatementKind.RETURNED and line.package in one.packages)
-    stacks = [one.name.partition(" (")[0] for one in own]  # of a stack, place or machine
-    return any(name in ("", line.package, tag) or line.stacks <= {name} for name in stacks)
+    places = {name_of(place) for place in line.story.places}
+    for one in statements:
+        if one.kind is StatementKind.RETURNED and line.package in one.packages:
+            stack, _, values = one.name.partition(" (")  # of a place or machine, whose target is last
+            here = f"{stack} ({values.removesuffix(')').rpartition(', ')[2]})"
+            if stack in ("", line.package, tag) or (line.stacks <= {stack} and (not values or places <= {here})):
+                return True
+    return False
 
 
 def _is_open(task: Action, left: Resolution | None) -> bool:
