@@ -27,7 +27,6 @@ def node(name: str = "zlib", version: object = "1.0", **values: Any) -> dict[str
 
 
 def edge(name: str, dependency: str, *virtuals: str) -> dict[str, Any]:
-    """Return a dependency of form 4 or 5."""
     return {"name": name, "hash": dependency, "parameters": {"deptypes": ["build"], "virtuals": list(virtuals)}}
 
 
@@ -45,7 +44,6 @@ def many(count: int, name: str = "zlib", start: int = 0) -> Installs:
 
 
 def database(found: Mapping[str, Any], version: str = "8") -> bytes:
-    """Return an index."""
     return json.dumps({"database": {"version": version, "installs": found}}).encode()
 
 
@@ -82,6 +80,5 @@ def write_v2(folder: Path, index: bytes, *, has_hash: bool = True) -> None:
 
 
 def put(path: Path, data: bytes) -> None:
-    """Write a file, and the folders that it lies in."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)

@@ -33,12 +33,10 @@ _SECTIONS: dict[str, tuple[type[ConfigSection], type[ConfigSection]]] = {
 
 
 def rewritten(page: str) -> str:
-    """Return the page with the tables that the models make."""
     return _TABLE.sub(lambda found: f"{found[1]}{found[2]}\n{table(found[1])}\n", page)
 
 
 def table(name: str) -> str:
-    """Return one table."""
     if name == "types":
         rows = [f"| `{name}` {row}" for name, kind in channel_models().items() for row in _rows(kind, _base(kind))]
         return "\n".join(["| type | key | meaning | if left out |", "|---|---|---|---|", *rows, ""])

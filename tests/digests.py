@@ -91,6 +91,5 @@ def held(*versions: tuple[str, int, str]) -> dict[str, dict[str, Signature]]:
 
 
 def returned(*packages: str, of: int, **values: Any) -> Statement:
-    """Return the statement that these packages are back."""
     kinds = frozenset({Kind.RETURNED})
     return Statement(kind=StatementKind.RETURNED, packages=packages, of_packages=of, kinds=kinds, **values)

@@ -29,7 +29,6 @@ def record(number: int = 0, **values: Any) -> Record:
 
 
 def spec_hash(number: int) -> str:
-    """Return a hash of the usual form."""
     digits = "abcdefghijklmnopqrstuvwxyz234567"
     text = ""
     for _ in range(32):
@@ -39,7 +38,6 @@ def spec_hash(number: int) -> str:
 
 
 def records(numbers: Iterable[int], **values: Any) -> list[Record]:
-    """Return records that differ only in their hashes."""
     return [record(number, **values) for number in numbers]
 
 
@@ -74,12 +72,10 @@ def meta_of(found: list[Record]) -> Record:
 
 
 def parsed(found: Iterable[Record], **values: Any) -> Document:
-    """Return the Document of these records."""
     return parse(document(found, **values), "specs.md")
 
 
 def signature(**values: Any) -> Signature:
-    """Return a signature."""
     machine = {"os": "ubuntu22.04", "platform": "linux", "target": "x86_64_v3", "compiler": "gcc@11.4.0"}
     defaults: dict[str, Any] = machine | {"versions": ("1.0",), "variants": ("+shared",), "stacks": ("e4s",)}
     return Signature(**(defaults | values))

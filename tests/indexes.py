@@ -201,8 +201,7 @@ class Catalogue:
         """Write a document as nobody does: with a record of its own form."""
         key = self._any()
         records = [{"hash": one["hash"], **{k: one[k] for k in reversed(one)}} for one in self._records[key]]
-        text = document(records, package=key[1], tag=key[0], meta={}).replace(b"}, {", b"},  {")
-        self._place(key, text)
+        self._place(key, document(records, package=key[1], tag=key[0], meta={}).replace(b"}, {", b"},  {"))
 
     def _odd_hash(self) -> None:
         key = self._any()
@@ -401,8 +400,7 @@ class Told:
         counts = change.counts if change else SpecCounts()
         differ = bool(before and after and before.compiler_form is not after.compiler_form)
         if counts.added or counts.removed or differ or (before is None) != (after is None):
-            is_there = after is not None
-            self.steps.append((*key, number, counts.added, counts.removed, counts.rebuilt, differ, is_there))
+            self.steps.append((*key, number, counts.added, counts.removed, counts.rebuilt, differ, after is not None))
         if change is not None:
             self._tally(number, key, old, new, change)
 
@@ -473,7 +471,6 @@ def run_git(folder: Path, *arguments: str) -> str:
 
 
 def commits_of(folder: Path) -> list[str]:
-    """Return the revisions of a repository, oldest first."""
     return run_git(folder, "rev-list", "--first-parent", "--reverse", "HEAD").split()
 
 

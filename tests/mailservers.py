@@ -185,7 +185,6 @@ def scripted(**replies: bytes) -> Talk:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
         return port
@@ -301,7 +300,6 @@ def exim() -> Iterator[Exim]:
 
 
 def header(message: bytes, name: str) -> str:
-    """Return a header as procmail's formail reads it, which shares no code with us."""
     formail = program("formail")
     done = subprocess.run([formail, "-c", "-x", f"{name}:"], input=message, capture_output=True, check=True)
     return done.stdout.decode("ascii").strip()
@@ -315,10 +313,8 @@ def part(message: bytes, kind: str) -> str:
         head, _, body = piece.partition(b"\n\n")
         if f"Content-Type: {kind}".encode() in head:
             script = "undef $/; print MIME::QuotedPrint::decode_qp(<STDIN>)"
-            perl = program("perl")
-            command = [perl, "-MMIME::QuotedPrint", "-e", script]
-            done = subprocess.run(command, input=body, capture_output=True, check=True)
-            return done.stdout.decode()
+            command = [program("perl"), "-MMIME::QuotedPrint", "-e", script]
+            return subprocess.run(command, input=body, capture_output=True, check=True).stdout.decode()
     raise AssertionError(f"no part of type {kind}")
 
 

@@ -29,7 +29,6 @@ _TOP = {name: row for name, row in commands().items() if " " not in name}
 
 
 def pages() -> Mapping[str, str]:
-    """Return all pages by the names of their files."""
     found = {"cachewatch.1": _page("cachewatch", cli, "report what changed in a Spack build cache", _root())}
     for name, entry in _TOP.items():
         command = cli.get_command(click.Context(cli), name)

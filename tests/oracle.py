@@ -27,13 +27,10 @@ NEW = ("unreferenced_new", "gained", "successor", "extended", "new_combination",
 
 
 def read(path: Path) -> list[Spec]:
-    """Return the records of a document."""
-    head = path.read_text("utf-8").split("---")[1]
-    return list(yaml.safe_load(head)["spec_details"])
+    return list(yaml.safe_load(path.read_text("utf-8").split("---")[1])["spec_details"])
 
 
 def specs_of(records: Iterable[Spec]) -> Specs:
-    """Return records by hash, in one spelling."""
     return {record["hash"]: spelled(record) for record in records}
 
 
@@ -101,7 +98,6 @@ def is_same(one: str, other: str) -> bool:
 
 
 def newest(versions: Iterable[str]) -> str:
-    """Return the newest version."""
     found: str = max(versions, key=cmp_to_key(older))
     return found
 
@@ -281,7 +277,6 @@ def take(vanished: Specs, came: Specs, left_out: Iterable[str], may: Callable[[S
 
 
 def differ(before: Iterable[str], after: Iterable[str]) -> bool:
-    """Tell whether one of two lists of versions is newer; none is if a list is empty."""
     one, other = (sorted(map(age, side), reverse=True) for side in (before, after))
     return bool(one and other) and one != other
 

@@ -151,8 +151,7 @@ class World:
         """Yield what people ask of a catalogue."""
         for number, arguments in enumerate((*_questions(of), *of.more)):
             name = re.sub(r"[^A-Za-z0-9@=.,~-]+", "_", " ".join(arguments))[:100]
-            whole = (*arguments, "--repo", str(of.repository))
-            yield Run(f"{of.name}/{number:03}-{name}", whole, self.scratch)
+            yield Run(f"{of.name}/{number:03}-{name}", (*arguments, "--repo", str(of.repository)), self.scratch)
 
     def service(self, of: Catalogue) -> None:
         """Let the service report one revision after the other, and keep all that it delivers."""
@@ -170,8 +169,7 @@ class World:
         for number, mail in enumerate(sorted((folder / "Maildir").rglob("*"), key=lambda path: path.stat().st_size)):
             if mail.is_file() and mail.stat().st_size:
                 self.keep(mail, f"{of.name}/service/mail-{number}.eml")
-        build = ("history", "build", "--repo", str(of.repository))
-        self.run(Run(f"{of.name}/history/00-build", build, folder))
+        self.run(Run(f"{of.name}/history/00-build", ("history", "build", "--repo", str(of.repository)), folder))
         for number, words in enumerate(_history(of)):
             name = f"{of.name}/history/{number + 1:02}-{'-'.join(words)}"
             self.run(Run(name, (*words, "--repo", str(of.repository)), folder))

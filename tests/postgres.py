@@ -74,8 +74,7 @@ class Server:
         """Make an empty database, or a copy of one that nobody is connected to."""
         name = f"test_{next(_numbers)}"
         template = "template1" if like is None else _name(like)
-        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
-        self.admin(statement.format(sql.Identifier(name), sql.Identifier(template)))
+        self.admin(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template)))
         return PostgresAddress(f"postgresql://{_USER}@/{name}?host={self.folder}")
 
     def drop(self, address: PostgresAddress) -> None:
@@ -96,8 +95,7 @@ def running(programs: Path, *options: str, inside: Sequence[str] = ()) -> Iterat
     server.make()
     try:
         server.start()
-        role = sql.SQL("CREATE ROLE {} LOGIN SUPERUSER PASSWORD {}")
-        server.admin(role.format(sql.Identifier(GUARDED), PASSWORD))
+        server.admin(sql.SQL("CREATE ROLE {} LOGIN SUPERUSER PASSWORD {}").format(sql.Identifier(GUARDED), PASSWORD))
         yield server
     finally:
         server.kill()
@@ -111,8 +109,7 @@ def _name(address: PostgresAddress) -> str:
 def _unprivileged() -> str | None:
     if os.geteuid() != 0:
         return None
-    names = {entry.pw_name for entry in pwd.getpwall()}
-    return "postgres" if "postgres" in names else "nobody"
+    return "postgres" if "postgres" in {entry.pw_name for entry in pwd.getpwall()} else "nobody"
 
 
 def _wait(folder: Path, server: "subprocess.Popen[bytes]") -> None:

@@ -96,11 +96,10 @@ class Site:
     opened: ClassVar[list[Database]] = []  # which are closed when the test ends
 
     def __init__(self, folder: Path, states: Sequence[State], config: str = "") -> None:
-        self.folder = folder
+        self.folder, self.file = folder, folder / "cachewatch.yaml"  # its configuration
         self.now = START + timedelta(hours=1)
         self.upstream = history(folder / "upstream.git", *states)
-        listed = self._git("rev-list", "--reverse", "main")
-        self.commits = listed.split()
+        self.commits = self._git("rev-list", "--reverse", "main").split()
         self.said = io.StringIO()
         self.publish(0)
         if config:
@@ -125,16 +124,15 @@ class Site:
 
     def configure(self, text: str) -> None:
         """Write the configuration; {folder} is filled in."""
-        path = self.folder / "cachewatch.yaml"
         if self.address is not None:
             in_database = rf"state: {self.address.url}\nstate_folder: \1"
             text = re.sub(r"^state: (?!postgresql:)(.*)$", in_database, text, flags=re.MULTILINE)
-        path.write_text(text.replace("{folder}", str(self.folder)), "utf-8")
-        path.chmod(0o600)
+        self.file.write_text(text.replace("{folder}", str(self.folder)), "utf-8")
+        self.file.chmod(0o600)
 
     def open(self) -> Context:
         """Open the state as a new process would."""
-        config = read_config(self.folder / "cachewatch.yaml")
+        config = read_config(self.file)
         database = open_database(config.database)
         self.opened.append(database)
         return Context(config=config, database=database, log=self._log(), clock=self.clock)
@@ -215,7 +213,7 @@ def day(number: int, hour: int = 5) -> datetime:
 @contextmanager
 def running(site: Site, command: str) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a command as a process of its own, and end it."""
-    line = [sys.executable, "-m", "cachewatch", command, "--config", str(site.folder / "cachewatch.yaml")]
+    line = [sys.executable, "-m", "cachewatch", command, "--config", str(site.file)]
     with (site.folder / "log").open("wb") as said, subprocess.Popen(line, stderr=said) as process:
         try:
             yield process
@@ -224,7 +222,6 @@ def running(site: Site, command: str) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def log(site: Site) -> str:
-    """Return what the process said."""
     return (site.folder / "log").read_text()
 
 

@@ -467,16 +467,10 @@ def test_wrong_types(folders: tuple[Path, Path]) -> None:
         for call, message in (
             (lambda: cachewatch.open(wrong), "a catalogue is given as its path or its URL; not as int"),
             (lambda: cachewatch.coverage(wrong, wrong), "an environment is given as .* or an Environment; not as int"),
-            (
-                lambda: cachewatch.coverage(none, wrong),
-                "as an OpenCatalogue, a BuildCache or what `open` takes; not as int",
-            ),
+            (lambda: cachewatch.coverage(none, wrong), "an OpenCatalogue, a BuildCache or what `open` takes; not as"),
             (lambda: catalogue.diff(wrong), "a state is given as text or as a path; not as int"),
             (lambda: catalogue.diff(folders[0], wrong), "a state is given as text or as a path; not as int"),
-            (
-                lambda: catalogue.diff(folders[0], tags=typing.cast("Any", None)),
-                "tags: .* pattern or several.*; not NoneType",
-            ),
+            (lambda: catalogue.diff(folders[0], tags=typing.cast("Any", None)), "tags: .* pattern.*; not NoneType"),
             (lambda: catalogue.diff(folders[0], kinds=[wrong]), "kinds: .* pattern or several.*; not int"),
             (lambda: cachewatch.to_records(wrong), "rows are made of one PackageChange or several; not of int"),
             (lambda: cachewatch.to_records([wrong]), "rows are made of one PackageChange or several; not of int"),

@@ -76,8 +76,7 @@ def test_the_daemon(core: Path) -> None:
     log = core / "work/daemon.log"
     with log.open("w") as file:
         command = [sys.executable, "-m", "cachewatch", "daemon", "--config", "daemon.yaml"]
-        environment = os.environ | {"PYTHONPATH": str(core)}
-        daemon = subprocess.Popen(command, cwd=core / "work", env=environment, stderr=file)
+        daemon = subprocess.Popen(command, cwd=core / "work", env=os.environ | {"PYTHONPATH": str(core)}, stderr=file)
     deadline = time.monotonic() + 60
     while "delivery.sent" not in log.read_text() and daemon.poll() is None and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -58,8 +58,7 @@ def test_a_command_loads_neither() -> None:
         "print(*{'numpy', 'pandas', 'polars', 'pydantic'} & sys.modules.keys())\n"
         "import pandas, polars, pydantic"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
 
 
 def test_programs_that_use_the_api_keep_the_whole_of_deepdiff() -> None:

@@ -49,8 +49,7 @@ def test_every_example_is_real(demo_repository: Path, tmp_path: Path, command: s
 def test_the_first_digest_arrives(tmp_path: Path) -> None:
     """The commands of the README that lead to one, with a server of ours."""
     made, sent = re.findall(r"```sh\n(.*?)```", README.partition("## Your first digest\n")[2], re.DOTALL)[:2]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path}
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     with post() as server:
         lines = f"{made}{sent}".replace("2525", str(server.port)).splitlines()
         commands = "\n".join(line for line in lines if not line.startswith(("cd ", "uvx ")))
@@ -87,9 +86,7 @@ def test_every_event_is_described() -> None:
     logged |= {f"delivery.{state}" for state in ("sent", "deferred", "queued", "dead")} | {"note"}
     table = (ROOT / "docs/service.md").read_text().partition("The names of events are stable:")[2]
     rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
-    names = (cell for row in rows for cell in re.findall(r"`([a-z.]+)`", row))
-
-    assert set(names) == logged
+    assert {cell for row in rows for cell in re.findall(r"`([a-z.]+)`", row)} == logged
 
 
 def test_every_alert_is_described() -> None:
@@ -164,9 +161,7 @@ def test_links_lead_somewhere() -> None:
 
 def test_every_page_is_listed() -> None:
     listed = set(re.findall(r"^([\w/]+)$", (DOCS / "index.md").read_text(), re.MULTILINE))
-    pages = {page.relative_to(DOCS).with_suffix("").as_posix() for page in PAGES}
-
-    assert pages - {"index"} == listed
+    assert {page.relative_to(DOCS).with_suffix("").as_posix() for page in PAGES} - {"index"} == listed
 
 
 def test_links_to_other_files_lead_to_the_project() -> None:

@@ -16,7 +16,6 @@ PAGE = ROOT / "docs/extending.md"
 
 
 def _package(folder: Path) -> Path:
-    """Write the package of the page."""
     text = PAGE.read_text()
     for block in re.finditer(r"```(?:toml|python)\n(.*?)```", text, re.DOTALL):
         name = re.findall(r"`(pyproject\.toml|cachewatch_example/\w+\.py)`", text[: block.start()])[-1]

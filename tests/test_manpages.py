@@ -27,5 +27,4 @@ def test_no_line_is_a_request_by_accident() -> None:
 def test_roff_has_no_complaints() -> None:
     groff = [program("groff"), "-man", "-Tutf8", "-ww", "-z"]
     for page in pages().values():
-        done = subprocess.run(groff, input=page, capture_output=True, text=True, check=True)
-        assert done.stderr == ""
+        assert subprocess.run(groff, input=page, capture_output=True, text=True, check=True).stderr == ""

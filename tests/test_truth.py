@@ -64,7 +64,6 @@ BACKWARDS = {"upgrade": "downgrade", "added": "removed", "removed": "added"}
 
 
 def reverse(truth: Truth) -> Truth:
-    """Return what is true of the pair the other way round."""
     facts = {name: (went, came) for name, (came, went) in truth.facts.items()}
     versions = tuple((stack, new, old, BACKWARDS[way]) for stack, old, new, way in truth.stack_versions)
     return Truth(truth.after, truth.before, truth.removed, truth.added, truth.rebuilt, facts, versions)

@@ -58,8 +58,7 @@ def expected_compiler(cell: str) -> str:
 
 def row(binary: Binary) -> tuple[str, ...]:
     """Return a spec as the tables have it."""
-    variants = " ".join(binary.variants)
-    return (binary.package, binary.version, binary.compiler, binary.os, binary.target, variants)
+    return (binary.package, binary.version, binary.compiler, binary.os, binary.target, " ".join(binary.variants))
 
 
 def expected(truth: Truth) -> dict[str, tuple[str, ...]]:
@@ -79,11 +78,9 @@ class History:
 
 
 def read_index(folder: Path) -> dict[str, Any]:
-    """Return the index of a real cache."""
     if (folder / "build_cache").exists():
         return dict(json.loads((folder / "build_cache/index.json").read_text()))
-    manifest = json.loads((folder / "v3/manifests/index/index.manifest.json").read_text())
-    checksum = manifest["data"][0]["checksum"]
+    checksum = json.loads((folder / "v3/manifests/index/index.manifest.json").read_text())["data"][0]["checksum"]
     return dict(json.loads((folder / "blobs/sha256" / checksum[:2] / checksum).read_text()))
 
 

@@ -167,8 +167,7 @@ def _repository(folder: Path, before: dict[str, bytes], after: dict[str, bytes],
     repository = folder / "catalogue.git"
     removed = tuple(sorted(before.keys() - after.keys()))
     week_before = NewRevision(message="Before", time=end - timedelta(days=7), files=before)
-    newest = NewRevision(message="After", time=end, files=after, removed=removed)
-    write_repository(repository, [week_before, newest])
+    write_repository(repository, [week_before, NewRevision(message="After", time=end, files=after, removed=removed)])
     return repository
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -82,18 +83,15 @@ def meanwhile(*steps: Callable[[], None]) -> Iterator[None]:
 def open_daemon(site: Site) -> tuple[Daemon, Context]:
     context = site.open()
     context.clock, context.started = utc_now, utc_now()
-    return Daemon(context, lambda: read_config(site.folder / "cachewatch.yaml")), context
+    return Daemon(context, lambda: read_config(site.file)), context
 
 
 def heard(site: Site, event: str) -> bool:
-    """Tell whether something was logged."""
     return f'"event": "{event}"' in site.said.getvalue()
 
 
 def fetch(site: Site, path: str) -> tuple[int, str]:
-    """Ask the monitor."""
-    listen = read_config(site.folder / "cachewatch.yaml").monitor.listen or ""
-    client = HTTPConnection(listen, timeout=60)
+    client = HTTPConnection(read_config(site.file).monitor.listen or "", timeout=60)
     client.request("GET", path)
     answer = client.getresponse()
     return answer.status, answer.read().decode()
@@ -149,11 +147,10 @@ def test_a_life(site: Site, systemd: Callable[[], list[str]]) -> None:
 
 def test_a_reload(site: Site, systemd: Callable[[], list[str]]) -> None:
     """A good file counts from now on, a bad one not; neither ends the daemon, nor does another state folder."""
-    path = site.folder / "cachewatch.yaml"
-    good = path.read_text()
+    good = site.file.read_text()
 
     def reload(text: str, event: str, count: int = 1) -> None:
-        path.write_text(text)
+        site.file.write_text(text)
         os.kill(os.getpid(), signal.SIGHUP)
         wait_for(lambda: site.said.getvalue().count(f'"event": "{event}"') == count)
 
@@ -175,7 +172,6 @@ def test_a_reload(site: Site, systemd: Callable[[], list[str]]) -> None:
 
 
 def said(site: Site) -> list[str]:
-    """Return the lines of the log."""
     return site.said.getvalue().splitlines()
 
 
@@ -183,7 +179,7 @@ def said(site: Site) -> list[str]:
 @pytest.mark.usefixtures("loopback")
 def test_a_reload_begins_what_is_new(site: Site) -> None:
     """The monitor moves; a source, a channel and a subscription begin, though it began with fewer."""
-    old = read_config(site.folder / "cachewatch.yaml").monitor.listen or ""
+    old = read_config(site.file).monitor.listen or ""
     text = CONFIG.replace("{port}", str(free_port()))
     second = "second: {git: {folder}/upstream.git, poll: {every: 1s, jitter: 0s}}"
     text = text.replace("sources: {public:", f"sources: {{{second}, public:")
@@ -216,7 +212,7 @@ def test_a_reload_begins_what_is_new(site: Site) -> None:
 
 
 def test_a_port_that_is_taken_stops_nothing_else(site: Site) -> None:
-    port = int((read_config(site.folder / "cachewatch.yaml").monitor.listen or "").rpartition(":")[2])
+    port = int((read_config(site.file).monitor.listen or "").rpartition(":")[2])
     daemon, _ = open_daemon(site)
     with socket.create_server(("127.0.0.1", port)), meanwhile(lambda: wait_for(lambda: heard(site, "source.polled"))):
         assert daemon.run() == 0
@@ -244,21 +240,23 @@ def test_a_job_that_fails_stops_no_other(site: Site, monkeypatch: pytest.MonkeyP
     assert "digests" in found[0][1]
 
 
+def that_pings(site: Site, url: str) -> Daemon:
+    """Return a daemon that polls once a day."""
+    (site.folder / "ping").write_text(url)
+    (site.folder / "ping").chmod(0o600)
+    text = site.file.read_text().replace("every: 1s", "every: 1d")
+    site.file.write_text(re.sub(r"monitor: \{(?!ping)", "monitor: {ping_url_file: ping, ", text))
+    return open_daemon(site)[0]
+
+
 @pytest.mark.usefixtures("loopback")
 def test_a_ping_that_fails_is_said_without_its_address(site: Site) -> None:
     """Whoever knows the address can keep the alarm silent."""
-    path = site.folder / "cachewatch.yaml"
-    secret = site.folder / "ping"
-    pinged = path.read_text().replace("monitor: {", "monitor: {ping_url_file: ping, ").replace("every: 1s", "every: 1d")
     site.now = datetime.now(UTC)
     site.run()
-    path.write_text(pinged)
     with serving({}) as server:
         for address in (server.url, f"http://127.0.0.1:{free_port()}"):
-            secret.write_text(f"{address}/canary-8f31c2")
-            secret.chmod(0o600)
-            daemon, _ = open_daemon(site)
-            daemon._ping()
+            that_pings(site, f"{address}/canary-8f31c2")._ping()
         assert server.paths == ["/canary-8f31c2"]
     said = [event["error"].partition("(")[0] for event in site.events() if event["event"] == "ping.failed"]
     assert said == ["the server answered 404", f"{address}***: no connection "]
@@ -268,18 +266,13 @@ def test_a_ping_that_fails_is_said_without_its_address(site: Site) -> None:
 def test_a_ping_says_what_readyz_says(site: Site) -> None:
     """Never that all is well beside a 503; healthchecks is told that it is not, others by silence."""
     check = "/ping/01234567-89ab-cdef-0123-456789abcdef"
-    path = site.folder / "cachewatch.yaml"
-    pinged = path.read_text().replace("monitor: {", "monitor: {ping_url_file: ping, ").replace("every: 1s", "every: 1d")
-    path.write_text(pinged)
     site.now = datetime.now(UTC)
     with serving({check: Says(), f"{check}/fail": Says(), "/other": Says()}) as server:
         for is_polled in (False, True):
             if is_polled:
                 site.run()
             for place in (check, "/other"):
-                (site.folder / "ping").write_text(f"{server.url}{place}")
-                (site.folder / "ping").chmod(0o600)
-                daemon, _ = open_daemon(site)
+                daemon = that_pings(site, f"{server.url}{place}")
                 assert (daemon._readyz().status == 200) is is_polled
                 daemon._ping()
         assert server.paths == [f"{check}/fail", check, "/other"]

@@ -28,7 +28,6 @@ PAGES: Pages = {
 
 @contextmanager
 def listening(host: str) -> Iterator[int]:
-    """Answer on any port."""
     server = MonitorServer(host, 0, PAGES)
     server.start()
     try:
@@ -38,7 +37,6 @@ def listening(host: str) -> Iterator[int]:
 
 
 def ask(port: int, path: str, *, host: str = "127.0.0.1", name: str = "", method: str = "GET") -> tuple[int, str]:
-    """Return the status and the text of an answer."""
     client = HTTPConnection(host, port, timeout=60)
     client.request(method, path, headers={"Host": name} if name else {})
     answer = client.getresponse()

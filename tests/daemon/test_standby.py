@@ -44,7 +44,7 @@ class Host:
         self.listen = free_port()
         text = CONFIG.replace("{port}", str(server.port)).replace("{listen}", str(self.listen))
         site.configure(text.replace("STATE", name))
-        self.config = (site.folder / "cachewatch.yaml").rename(site.folder / f"{name}.yaml")
+        self.config = site.file.rename(site.folder / f"{name}.yaml")
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

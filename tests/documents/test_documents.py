@@ -1,6 +1,7 @@
 """Documents of every layout, and of none."""
 
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,6 @@ SEEDS = demo_documents()
 
 
 def details(text: str) -> bytes:
-    """Return a document with this text for its spec_details."""
     return f'---\ntitle: "zlib"\ncategories: [package, develop]\nspec_details: {text}\n---'.encode()
 
 
@@ -81,9 +81,7 @@ def test_quick_and_patient_reading_agree(found: list[dict[str, object]], is_asci
     if any(ord(character) > 0xFFFF for character in data.decode()) or "\\ud" in data.decode():
         return  # beyond the 16 bits of \\u, PyYAML refuses what JSON writes as two escapes
     quick = parse(data, "")
-    loaded = load_yaml("\n".join(front_lines(data)))
-
-    assert records_of(loaded["spec_details"], KnownRecords()).specs == quick.specs
+    assert records_of(load_yaml("\n".join(front_lines(data)))["spec_details"], KnownRecords()).specs == quick.specs
     assert len(quick.specs) == len(found)
 
 
@@ -100,13 +98,8 @@ def test_quick_and_patient_reading_agree(found: list[dict[str, object]], is_asci
         pytest.param(lambda d: d.replace(b'["1.0"]', b"[1.0]"), id="a version without quotes"),
         pytest.param(lambda d: d + b"\n\nA body that Jekyll would render.\n", id="a body"),
         pytest.param(lambda d: d.replace(b'title: "zlib"', b"title: 'zlib'"), id="other quotes"),
-        pytest.param(
-            lambda d: d.replace(b"[package, develop]", b"\n  - package\n  - develop"),
-            id="an indented list of categories",
-        ),
-        pytest.param(
-            lambda d: b"\n".join(line for line in d.split(b"\n") if not line.startswith(b"meta")), id="no meta"
-        ),
+        pytest.param(lambda d: d.replace(b"[package, develop]", b"\n  - package\n  - develop"), id="an indented list"),
+        pytest.param(lambda d: re.sub(b"\nmeta.*", b"", d), id="no meta"),
     ],
 )
 def test_form_means_nothing(change: object) -> None:
@@ -233,9 +226,7 @@ def test_a_million_digits_are_text() -> None:
 
 def test_a_delimiter_inside_of_text_ends_nothing() -> None:
     """Only a line of its own ends the front matter."""
-    found = parsed([record(1, variants=["a=---", "b=\\n---\\n"])])
-
-    assert len(found.specs) == 1
+    assert len(parsed([record(1, variants=["a=---", "b=\\n---\\n"])]).specs) == 1
 
 
 def test_a_hash_twice_is_a_diagnostic() -> None:
@@ -341,8 +332,7 @@ SPECS = {
 
 
 def written(specs: dict[str, spec_nodes_and_graphs.MadeOf]) -> bytes:
-    encoded = {each: encode_ingredients(one, frozenset({"z" * 12})) for each, one in specs.items()}
-    return write_package_graph(encoded)
+    return write_package_graph({each: encode_ingredients(one, frozenset({"z" * 12})) for each, one in specs.items()})
 
 
 def test_what_was_written_is_read() -> None:

@@ -50,21 +50,16 @@ def test_what_passes_is_tried_again_and_what_stays_is_not() -> None:
         assert (len(server.asked), caught.value.status, "secret" in str(caught.value)) == (attempts, status, False)
 
 
-def test_retry_after_is_honoured() -> None:
+def test_retry_after_is_honoured_within_the_deadline() -> None:
+    """Who is told to come back in an hour does not wait for an hour; the caller learns how long."""
     with serving({"/a": [Says(429, headers={"Retry-After": "1"}), Says(body=b"now")]}) as server:
         began = time.monotonic()
         assert get(f"{server.url}/a").body == b"now"
 
     assert time.monotonic() - began >= 1.0
-
-
-def test_retry_after_beyond_the_deadline_fails_at_once() -> None:
-    """Who is told to come back in an hour does not wait for an hour; the caller learns how long."""
     with serving({"/a": Says(429, headers={"Retry-After": "3600"})}) as server, pytest.raises(HttpError) as caught:
         get(f"{server.url}/a")
-
-    assert caught.value.retry_after == 3600
-    assert len(server.asked) == 1
+    assert (caught.value.retry_after, len(server.asked)) == (3600, 1)
 
 
 def test_retry_after_may_be_a_date() -> None:
@@ -107,8 +102,7 @@ def test_silence_ends() -> None:
 @pytest.mark.parametrize("drips_head", [True, False])
 def test_dripping_ends(drips_head: bool) -> None:
     """A server that sends a byte now and then is never silent; the deadline ends it all the same."""
-    says = Says(body=b"x" * 1000, drip=0.05, drips_head=drips_head)
-    with serving({"/a": says}) as server:
+    with serving({"/a": Says(body=b"x" * 1000, drip=0.05, drips_head=drips_head)}) as server:
         began = time.monotonic()
         with pytest.raises(HttpError, match="took too long"):
             get(f"{server.url}/a", RequestLimits(seconds=0.5, silence=5))

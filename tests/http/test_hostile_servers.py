@@ -71,9 +71,7 @@ def test_no_credentials_in_the_clear(option: str, address: str, login: Path, tmp
     """Nothing is asked of a server where everybody on the way could read the token."""
     file = lock(tmp_path / "spack.lock")
     for command in (("record", address, "--into", tmp_path / "site.git"), ("coverage", file, "--source", address)):
-        result = run(*command, option, login)
-        assert result.exit_code == 2
-        assert "everybody on the way could read the token or login" in result.error
+        assert "everybody on the way could read the token or login" in run(*command, option, login).error_of(2)
 
 
 def test_no_credentials_in_the_clear_by_configuration(login: Path, tmp_path: Path, run: Run) -> None:
@@ -139,8 +137,7 @@ def _serve(answers: dict[str, bytes], packed: str = "") -> dict[str, Says]:
 def test_a_bomb_is_not_unpacked(scheme: str, path: str, answers: dict[str, Says], tmp_path: Path, run: Run) -> None:
     """Zeros unpack to a thousand times their size, which no index does; it is not asked for twice."""
     with serving(answers) as server:
-        address = f"{scheme}://{server.url.partition('://')[2]}{path}"
-        result = run("record", address, "--into", tmp_path / "site.git")
+        result = run("record", f"{scheme}://{server.url.partition('://')[2]}{path}", "--into", tmp_path / "site.git")
 
     assert result.exit_code == 3
     assert "unpacks to more than 200 times its size" in result.error
@@ -153,11 +150,7 @@ def test_a_bomb_is_not_unpacked(scheme: str, path: str, answers: dict[str, Says]
         ("http", "", lambda index: _serve(_blob(gzip.compress(index), "gzip"))),
         ("http", "", lambda index: _serve(_blob(index, "none"))),
         ("http", "", lambda index: _serve({"/build_cache/index.json": index})),
-        (
-            "http",
-            "",
-            lambda index: _serve({"/build_cache/index.json": gzip.compress(index)}, "/build_cache/index.json"),
-        ),
+        ("http", "", lambda text: _serve({"/build_cache/index.json": gzip.compress(text)}, "/build_cache/index.json")),
         ("oci+http", "/site", lambda index: _serve(_image(index))),
         ("oci+http", "/site", lambda index: _serve(_image(gzip.compress(index)))),
     ],
@@ -185,9 +178,7 @@ def test_an_index_in_a_folder_has_a_size(tmp_path: Path, run: Run) -> None:
     (tmp_path / "cache" / "build_cache" / "index.json").write_bytes(b"x" * 2000)
     config = tmp_path / "cachewatch.yaml"
     config.write_text("version: 1\nstate: state\nsources: {a: {type: buildcache, url: cache, max_index: 1kB}}\n")
-    result = run("once", "--config", config)
-
-    assert "more than 1,000 bytes; if that is right, raise `max_index`" in result.error
+    assert "more than 1,000 bytes; if that is right, raise `max_index`" in run("once", "--config", config).error
     config.write_text("version: 1\nstate: state\nsources: {a: {git: x, max_index: 1kB}}\n")
     assert "sources.a.max_index: there is no such key" in run("config", "check", "--config", config).error
 

@@ -50,7 +50,6 @@ def mail(site: Site, text: str = MAIL, port: int | None = None) -> None:
 
 
 def open_alerts(site: Site) -> list[tuple[str, str, str]]:
-    """Return the kind, name and part of every open alert."""
     return [(alert.kind, alert.name, alert.part) for alert in read_status(site.open()).alerts]
 
 
@@ -105,8 +104,7 @@ def test_a_loss_that_is_held_for_long_is_one_notice_and_a_summary_a_day(site: Si
 @pytest.mark.parametrize(("answer", "became"), [("release", "released"), ("drop", "dropped")])
 def test_one_loss_is_one_notice_for_all_who_hold_it(site: Site, run: Run, answer: str, became: str) -> None:
     urgent = "{changes: [removed, suspicious], channels: [files]}"
-    more = f"  hpc: {{when: each revision, channels: [files], urgent: {urgent}}}\n"
-    site.configure(CONFIG + more)
+    site.configure(CONFIG + f"  hpc: {{when: each revision, channels: [files], urgent: {urgent}}}\n")
     site.run()
     for number in (1, 2):
         site.run(number, later=HOUR / 2)
@@ -117,18 +115,14 @@ def test_one_loss_is_one_notice_for_all_who_hold_it(site: Site, run: Run, answer
     assert "10 of 12 packages are missing" in said
     assert "held for hpc/regular, hpc/urgent, ml" in said
     assert "cachewatch preview hpc" in said
-    path = site.folder / "cachewatch.yaml"
     (command,) = re.findall(rf"cachewatch (deliveries {answer} .*?) (?:cachewatch|---)", said)
-    assert run(*shlex.split(command), "--config", path).exit_code == 0
+    assert run(*shlex.split(command), "--config", site.file).exit_code == 0
     assert open_alerts(site) == []
     site.run(later=HOUR)
     assert site.notices() == [LOSS, SETTLED]
     with site.open().database.read() as connection:
-        answered = (
-            "SELECT subscription, state FROM digests WHERE state IN ('released', 'dropped') ORDER BY subscription"
-        )
-        states = connection.exec_driver_sql(answered)
-        assert states.fetchall() == [(name, became) for name in ("hpc", "hpc", "ml")]
+        answered = "SELECT subscription, state FROM digests WHERE state IN ('released', 'dropped') ORDER BY 1"
+        assert connection.exec_driver_sql(answered).fetchall() == [(name, became) for name in ("hpc", "hpc", "ml")]
 
 
 def test_operators_are_notified_once_of_hashes_that_name_other_specs(tmp_path: Path) -> None:
@@ -247,13 +241,11 @@ def test_no_summaries_pile_up_for_a_channel_that_is_down(tmp_path: Path, loopbac
     site = Site(tmp_path, STATES)
     mail(site, MAIL.replace("channels: [desk]", "to: [ops@example.org], channels: [mail]"))
     site.run()
-    context = site.open()
-    open_now(context, Alert(key=AlertKey(AlertKind.CHANNEL_DOWN, "mail"), title="the channel mail does not work"))
+    open_now(site.open(), Alert(key=AlertKey(AlertKind.CHANNEL_DOWN, "mail"), title="the channel mail does not work"))
     for _ in range(4):
         site.run(later=timedelta(days=1))
     assert site.notices() == ["the channel mail does not work"]
-    both = "to: [ops@example.org], channels: [mail, desk]"
-    mail(site, MAIL.replace("channels: [desk]", both))
+    mail(site, MAIL.replace("channels: [desk]", "to: [ops@example.org], channels: [mail, desk]"))
     site.run()
     assert site.notices()[1:] == ["1 alert is open"]
     assert [each.channel for each in site.deliveries()] == ["mail", "desk"]

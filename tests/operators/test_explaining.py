@@ -35,7 +35,6 @@ def config(tmp_path: Path) -> Config:
 def explained(
     config: Config, package: str, *documents: object, day: date = date(2026, 11, 21)
 ) -> dict[str, SubscriptionAnswer]:
-    """Return what is said of each subscription."""
     return {found.subscription: found for found in explain(config, package, documents, day=day)}  # type: ignore[arg-type]
 
 

@@ -111,7 +111,7 @@ def test_a_digest_that_is_late(site: Site) -> None:
     assert not any("digest" in found for found in problems(site))
     site.now += timedelta(minutes=1)
     assert late in problems(site)
-    with (site.folder / "cachewatch.yaml").open("a") as file:
+    with site.file.open("a") as file:
         file.write(f"quiet: [{{days: {site.now:%a}}}]\n".lower())
     assert late not in problems(site)
     site.now = (site.now + timedelta(days=1)).replace(hour=1, minute=0)
@@ -166,7 +166,7 @@ def test_operators_hear_of_what_is_late_while_the_service_runs(site: Site) -> No
 
 
 def test_status_check(site: Site, run: Run) -> None:
-    config = ("--config", site.folder / "cachewatch.yaml")
+    config = ("--config", site.file)
     assert run("status", "--check", *config).exit_code == 5
     assert run("once", *config).exit_code == 0
     done = run("status", "--check", *config)
@@ -189,8 +189,7 @@ def parsed(text: str) -> Mapping[str, float]:
     """Read the metrics as Prometheus does; the labels of a sample are in the order of SERIES."""
     families = [each for each in text_string_to_metric_families(text) if not each.name.startswith("process_")]
     counters = {family.name for family in families if family.type == "counter"}
-    names = [f"{family.name}_total" if family.name in counters else family.name for family in families]
-    assert names == list(SERIES)
+    assert [f"{family.name}_total" if family.name in counters else family.name for family in families] == list(SERIES)
     assert all(family.type in ("counter", "gauge") and family.documentation for family in families)
     found = [(named(sample), sample.value) for family in families for sample in family.samples]
     assert len(found) == len(dict(found))

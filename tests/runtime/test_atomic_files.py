@@ -83,8 +83,7 @@ def test_a_state_is_ours(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_site_stays_in_its_folder(demo_repository: Path, tmp_path: Path, run: Run) -> None:
     site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
     assert run("site", site, "--repo", demo_repository).exit_code == 0
-    folders = [folder for folder in site.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
-    for folder in folders[:2]:
+    for folder in [folder for folder in site.iterdir() if folder.is_dir() and not folder.name.startswith(".")][:2]:
         folder.rename(elsewhere)
         folder.symlink_to(elsewhere)
         for file in elsewhere.iterdir():

@@ -43,8 +43,7 @@ def done(isolation: Isolation, words: Sequence[str]) -> list[list[str] | str]:
 
 
 def test_without_isolation_it_is_done_here() -> None:
-    found = list(INLINE.each(len, list("abcdef"), about))
-    assert found == [(list("abcd"), 4), (list("ef"), 2)]
+    assert list(INLINE.each(len, list("abcdef"), about)) == [(list("abcd"), 4), (list("ef"), 2)]
 
 
 def test_what_ends_the_process_is_found(worker: Worker) -> None:
@@ -108,8 +107,7 @@ def test_what_takes_long_in_a_source_uses_up_its_time_only(worker: Worker) -> No
     assert isinstance(found[-1], OutOfTime)
     assert "other documents of its source took too long" in str(found[-1])
     assert [str(each) for _, each in slow.each(spin, [0.0], about_seconds)] == [str(found[-1])]
-    other = Isolation(worker)
-    assert [each for _, each in other.each(spin, [0.0, 0.1], about_seconds)] == [[0.0], [0.1]]
+    assert [each for _, each in Isolation(worker).each(spin, [0.0, 0.1], about_seconds)] == [[0.0], [0.1]]
 
 
 @pytest.mark.usefixtures("small_budget")
@@ -122,7 +120,6 @@ def test_usual_work_never_uses_up_the_time(worker: Worker) -> None:
 @pytest.mark.usefixtures("small_budget")
 def test_what_comes_after_a_slow_document_still_has_a_little_time(worker: Worker) -> None:
     """Enough for any usual one."""
-    isolated = Isolation(worker)
-    found = [each for _, each in isolated.each(spin, [1.3, 30.0, 0.0], about_seconds)]
+    found = [each for _, each in Isolation(worker).each(spin, [1.3, 30.0, 0.0], about_seconds)]
     assert (found[0], found[2]) == ([1.3], [0.0])
     assert "seconds of processor time" in str(found[1])

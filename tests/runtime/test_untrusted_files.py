@@ -24,6 +24,7 @@ subscriptions: {all: {channels: [archive]}}
 """
 
 Put = Callable[[Path], object]
+IN_THE_WAY: tuple[Put, ...] = (os.mkfifo, lambda path: path.symlink_to("/dev/zero"))
 
 
 @pytest.fixture
@@ -112,23 +113,16 @@ def test_a_subscription_is_no_link_to_a_secret(run: Run, config: Path, secret: P
     assert "geheim" not in result.output + result.error
 
 
-def _pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def _zero(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
 @pytest.mark.slow_cases
-@pytest.mark.parametrize("put", [_pipe, _zero])
+@pytest.mark.parametrize("put", IN_THE_WAY, ids=["pipe", "device"])
 def test_an_environment_is_a_file(run: Run, put: Put, folder: Path, demo_repository: Path) -> None:
     """Neither a pipe nor a device, nor a link to one."""
     put(folder / "spack.lock")
     for name in (folder, folder / "spack.lock"):
-        result = run("coverage", name, "--repo", demo_repository)
-        assert result.exit_code == 2
-        assert "and no file" in result.error or "out of its folder" in result.error
+        error = run("coverage", name, "--repo", demo_repository).error_of(2)
+        assert "and no file" in error or "out of its folder" in error
+    error = run("coverage", "/dev/zero", "--repo", demo_repository).error_of(2)
+    assert "/dev/zero: it is a device and no file; name a spack.lock" in error
 
 
 def test_an_environment_comes_out_of_no_folder_of_others(run: Run, config: Path, secret: Path, tmp_path: Path) -> None:
@@ -143,22 +137,15 @@ def test_an_environment_comes_out_of_no_folder_of_others(run: Run, config: Path,
     assert "envs/ml/spack.lock: it is a link out of its folder" in error
 
 
-def test_a_device_is_no_environment(run: Run, demo_repository: Path) -> None:
-    error = run("coverage", "/dev/zero", "--repo", demo_repository).error_of(2)
-    assert "/dev/zero: it is a device and no file; name a spack.lock" in error
-
-
 @pytest.mark.slow_cases
 @pytest.mark.parametrize("name", ["index.json", "index.json.hash"])
-@pytest.mark.parametrize("put", [_pipe, _zero])
+@pytest.mark.parametrize("put", IN_THE_WAY, ids=["pipe", "device"])
 def test_a_cache_in_a_folder_holds_files(run: Run, put: Put, name: str, folder: Path, tmp_path: Path) -> None:
     """Who keeps a cache cannot make its readers wait, or read without an end."""
     (folder / "build_cache").mkdir()
     put(folder / "build_cache" / name)
-    result = run("record", folder, "--into", tmp_path / "site.git")
-
-    assert result.exit_code == 3
-    assert "and no file" in result.error or "out of its folder" in result.error
+    error = run("record", folder, "--into", tmp_path / "site.git").error_of(3)
+    assert "and no file" in error or "out of its folder" in error
 
 
 @pytest.mark.slow

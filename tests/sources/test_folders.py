@@ -17,7 +17,6 @@ from cachewatch.sources import folders_and_unreadable_files as folders
 
 
 def packages(run: Run, *arguments: object) -> list[tuple[str, str]]:
-    """Return what changed, with its status, in all changesets."""
     result = run("diff", *arguments, "--format", "json")
     assert result.exit_code == 0, result.error
     found: dict[str, Any] = json.loads(result.output)
@@ -72,8 +71,7 @@ def test_two_folders(run: Run, tmp_path: Path, depth: str) -> None:
         write(tmp_path / name, flat(state) if depth == "flat" else catalogue(state))
 
     assert packages(run, tmp_path / "before" / below, tmp_path / "after" / below) == CHANGES
-    result = run("diff", tmp_path / "before" / below, tmp_path / "after" / below)
-    said = " ".join(result.output.split())
+    said = " ".join(run("diff", tmp_path / "before" / below, tmp_path / "after" / below).output.split())
     assert "1 of 2 packages changed (1 of them only rebuilt), 1 more is new, 1 more was removed" in said
 
 
@@ -205,9 +203,7 @@ def test_files_that_are_called_otherwise(run: Run, tmp_path: Path) -> None:
         found = flat({"zlib": records([1]), "hdf5": records([2])})
         write(tmp_path / side, {f"{side}-{place}.md": content for place, content in enumerate(found.values())})
 
-    result = run("diff", tmp_path / "before", tmp_path / "after")
-
-    assert (result.exit_code, result.error) == (0, "")
+    assert run("diff", tmp_path / "before", tmp_path / "after").error_of(0) == ""
 
 
 def test_two_files_of_one_package_and_tag(run: Run, tmp_path: Path) -> None:
@@ -387,8 +383,7 @@ def test_tags_of_folders(run: Run, tmp_path: Path) -> None:
 
 def test_a_folder_against_a_revision_of_several_tags(run: Run, tmp_path: Path) -> None:
     """A folder of one tag is compared with that tag, and the others are named; one of several is compared as a whole."""
-    both = catalogue(BEFORE) | catalogue({"zlib": records([7])}, "v1")
-    repository = history(tmp_path / "r.git", both)
+    repository = history(tmp_path / "r.git", catalogue(BEFORE) | catalogue({"zlib": records([7])}, "v1"))
     write(tmp_path / "one", flat(AFTER))
     write(tmp_path / "work", catalogue(AFTER) | catalogue({"zlib": records([8])}, "v1"))
 
@@ -404,10 +399,8 @@ def test_a_folder_that_is_called_as_a_branch(run: Run, tmp_path: Path, monkeypat
     (branch,) = (path.name for path in (repository / "refs" / "heads").iterdir())
     write(tmp_path / branch, flat(AFTER))
     monkeypatch.chdir(tmp_path)
-    result = run("diff", "HEAD", branch, "--repo", repository)
-
-    assert result.exit_code == 0
-    assert f"{branch}: inconsistent: taken as a path; write refs/heads/{branch} for what git calls so" in result.error
+    error = run("diff", "HEAD", branch, "--repo", repository).error_of(0)
+    assert f"{branch}: inconsistent: taken as a path; write refs/heads/{branch} for what git calls so" in error
 
 
 def test_a_file_of_a_revision(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -423,8 +416,7 @@ def test_a_file_of_a_revision(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
     assert (result.exit_code, "HEAD has no file _cache/develop/nothing/specs.md" in result.error) == (2, True)
     folder = "_cache/develop is a folder in HEAD; name a document in it, or a tag as HEAD:TAG"
     for place, said in (("nosuch.md", "HEAD has no file nosuch.md"), ("_cache/develop", folder)):
-        result = run("diff", f"HEAD:{place}", tmp_path / "zlib.md", "--repo", repository)
-        assert (result.exit_code, said in result.error) == (2, True)
+        assert said in run("diff", f"HEAD:{place}", tmp_path / "zlib.md", "--repo", repository).error_of(2)
     for folder in (".git", "_cache"):
         (tmp_path / folder).mkdir()
     monkeypatch.chdir(tmp_path / "_cache")

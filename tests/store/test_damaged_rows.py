@@ -38,7 +38,6 @@ def site(tmp_path: Path) -> Site:
 
 @pytest.fixture
 def held(tmp_path: Path) -> Site:
-    """A digest is held."""
     made = told_of(Site(tmp_path, STATES), 2, limit=1)
     assert keys(made) != []
     return made
@@ -56,7 +55,6 @@ def told_of(site: Site, number: int, *, limit: int) -> Site:
 
 @pytest.fixture
 def server(site: Site) -> Iterator[Post]:
-    """The mail server is there."""
     with post() as running:
         configure(site, running.port)
         yield running
@@ -97,12 +95,12 @@ def test_damaged_bytes_are_a_dead_letter(site: Site, server: Post, run: Run, wha
     flip(site, what, "payload" if what == "deliveries" else "content", where)
     with site.open().database.read() as connection, pytest.raises(DamagedRow, match="delivery 1: its stored bytes are"):
         deliveries.message(connection, mails(site)["kim"].id)
-    done = run("once", "--config", site.folder / "cachewatch.yaml")
+    done = run("once", "--config", site.file)
     assert done.exit_code == 7, done.error
     lee = DeliveryState.SENT if what == "deliveries" else DeliveryState.DEAD
     assert {name: each.state for name, each in mails(site).items()} == {"kim": DeliveryState.DEAD, "lee": lee}
     assert "a digest could not be delivered to kim@example.org" in site.notices()
-    config = ("--config", site.folder / "cachewatch.yaml")
+    config = ("--config", site.file)
     for command in (["list"], ["list", "--dead"], ["show", "1"]):
         assert run("deliveries", *command, *config).exit_code == 0
     for command in (["show", "1", "--raw"], ["retry", "1"]):
@@ -133,8 +131,7 @@ def test_a_held_digest_that_is_damaged_cannot_be_answered_and_is_made_anew(held:
     config = ("--config", held.folder / "cachewatch.yaml")
     for command in (["status"], ["deliveries", "list"], ["deliveries", "show", "1"]):
         assert run(*command, *config).exit_code == 0
-    refused = run("deliveries", "release", "ml", *config)
-    assert f"digest {before[:12]}: it is damaged" in refused.error
+    assert f"digest {before[:12]}: it is damaged" in run("deliveries", "release", "ml", *config).error
     assert run("once", *config).exit_code == 0
     (after,) = keys(held)
     assert after != before
@@ -178,7 +175,7 @@ def _play(site: Site, server: Post, run: Run, damage: str, state: DeliveryState)
     """Damage the delivery to kim, go on, and return what became of both."""
     before = mails(site)
     execute(site, f"UPDATE deliveries SET {damage} WHERE id = {before['kim'].id}")
-    config = ("--config", site.folder / "cachewatch.yaml")
+    config = ("--config", site.file)
     for command in (["status"], ["deliveries", "list"], ["deliveries", "show", "1"]):
         assert run(*command, *config).exit_code == 0
     done = run("once", *config)
@@ -193,7 +190,7 @@ def _play(site: Site, server: Post, run: Run, damage: str, state: DeliveryState)
 
 def test_a_delivery_whose_state_is_damaged_failed_and_the_check_names_it(site: Site, run: Run) -> None:
     execute(site, "UPDATE deliveries SET state = 'queueD' WHERE target = 'kim@example.org'")
-    config = ("--config", site.folder / "cachewatch.yaml")
+    config = ("--config", site.file)
     assert "1 delivery through mail failed for good" in run("status", "--check", *config).output
     checked = run("state", "check", *config)
     assert "delivery 1: its state is damaged" in checked.output + checked.error

@@ -50,7 +50,7 @@ def site(tmp_path: Path, disk: Path) -> Site:
 
 
 def test_a_full_disk_delays_and_loses_nothing(site: Site, disk: Path, run: Run) -> None:
-    config, ballast = site.folder / "cachewatch.yaml", disk / "ballast"
+    config, ballast = site.file, disk / "ballast"
     assert run("once", "--config", config).exit_code == 0
     site.publish(1)
     fill(ballast, disk)
@@ -81,7 +81,7 @@ def test_a_disk_that_fills_up_while_a_mail_is_sent(site: Site, disk: Path, run: 
             connection.sendall(b"250 ok\r\n")
 
     taken: list[bytes] = []
-    assert run("once", "--config", site.folder / "cachewatch.yaml").exit_code == 0
+    assert run("once", "--config", site.file).exit_code == 0
     database = disk / "state" / "cachewatch.db"
     with talking(receive) as port, closing(sqlite3.connect(database, isolation_level=None)) as reader:
         site.configure(MAIL.replace("{port}", str(port)))
@@ -144,10 +144,9 @@ def healthz(listen: str) -> str:
 
 
 def test_a_read_only_disk_is_named(site: Site, disk: Path, run: Run) -> None:
-    config = site.folder / "cachewatch.yaml"
-    assert run("once", "--config", config).exit_code == 0
+    assert run("once", "--config", site.file).exit_code == 0
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     for command in (["once"], ["daemon"]):
-        assert "Read-only file system" in run(*command, "--config", config).error_of(5)
-    assert "SQLite needs cachewatch.db-shm beside it" in run("status", "--config", config).error_of(5)
+        assert "Read-only file system" in run(*command, "--config", site.file).error_of(5)
+    assert "SQLite needs cachewatch.db-shm beside it" in run("status", "--config", site.file).error_of(5)
     assert run("diff", "HEAD", "HEAD", "--repo", site.upstream).exit_code == 0

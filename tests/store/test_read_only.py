@@ -80,7 +80,6 @@ def killed(site: Site) -> Iterator[None]:
 
 
 def names(site: Site) -> list[str]:
-    """Name the files of the database."""
     return sorted(path.name for path in (site.folder / "state").glob(f"{NAME}*"))
 
 
@@ -130,12 +129,12 @@ def _become(arguments: tuple[str, ...], output: Path, error: Path) -> NoReturn:
 @pytest.mark.parametrize("how", [in_use, killed])
 def test_another_user_reads(site: Site, run: Run, how: Callable[[Site], AbstractContextManager[None]]) -> None:
     """Each command prints what it prints for the owner, and leaves everything as it is."""
-    config = ("--config", str(site.folder / "cachewatch.yaml"))
+    config = ("--config", str(site.file))
     site.configure(HOURLY)
     for command in COMMANDS:
         assert run(*command, *config).exit_code == 0
     forget_polls(site)
-    (site.folder / "cachewatch.yaml").chmod(0o644)
+    site.file.chmod(0o644)
     with how(site):
         let_others_read(site.folder / "state")
         if os.geteuid() != 0:
@@ -169,7 +168,7 @@ def test_a_read_only_mount_is_read(
     """As in a container that only watches; a backup can be made of it as well."""
     forget_polls(site)
     config = site.folder / "view.yaml"
-    config.write_text((site.folder / "cachewatch.yaml").read_text().replace(f"{site.folder}/state", str(view)))
+    config.write_text(site.file.read_text().replace(f"{site.folder}/state", str(view)))
     config.chmod(0o600)
     with how(site):
         for command, expected in COMMANDS.items():
@@ -193,8 +192,8 @@ def test_a_state_that_nobody_works_on_is_read_only_by_who_may_write_there(site: 
 
 def test_a_state_that_may_not_be_read(site: Site, run: Run) -> None:
     """Which user is asked for, and what to do; what may not be read or written is one mistake, with exit code 2."""
-    config = ("--config", str(site.folder / "cachewatch.yaml"))
-    (site.folder / "cachewatch.yaml").chmod(0o644)
+    config = ("--config", str(site.file))
+    site.file.chmod(0o644)
     explain = ("config", "explain", "new", "for user")
     for *command, advice in (("status", "for user"), explain, ("once", "choose another")):
         assert run(*command, *config).exit_code == 0
@@ -220,8 +219,7 @@ def test_who_only_reads_upgrades_nothing(site: Site, run: Run, form: object, mon
     before = (site.folder / "state" / NAME).read_bytes()
     advice = "`cachewatch once` or the daemon of this one upgrades it" if isinstance(form, int) else "begin a new one"
     for command in (*COMMANDS, ("state", "backup", site.folder / "copy.db")):
-        done = run(*command, "--config", site.folder / "cachewatch.yaml")
-        assert (done.exit_code, advice in done.error) == (5, True), done
+        assert advice in run(*command, "--config", site.file).error_of(5)
     assert (site.folder / "state" / NAME).read_bytes() == before
 
 
