@@ -28,9 +28,7 @@ URL = "https://hpc.example.org/cachewatch/ml-team/2026-08-03.html"
 
 
 def schema(chat: str) -> Mapping[str, Any]:
-    """Return the schema of what a chat takes, as its documentation has it."""
-    text = (Path(__file__).parents[1] / f"data/chats/{chat}.schema.json").read_text()
-    return dict(json.loads(text))
+    return dict(json.loads((Path(__file__).parents[1] / f"data/chats/{chat}.schema.json").read_text()))
 
 
 def payload(chat: str, digest: RenderedDigest) -> Any:
@@ -47,7 +45,6 @@ def payload(chat: str, digest: RenderedDigest) -> Any:
 
 
 def elements(html: str) -> Iterator[str]:
-    """Yield the names of the elements of some HTML."""
     found: list[str] = []
     parser = HTMLParser()
     parser.handle_starttag = lambda tag, attrs: found.append(tag)  # type: ignore[method-assign]

@@ -100,8 +100,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "www/ml-team").mkdir(parents=True)
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    target = tmp_path / "www/ml-team/2026-07-27..2026-08-03.md"
-    target.symlink_to(victim)
+    (tmp_path / "www/ml-team/2026-07-27..2026-08-03.md").symlink_to(victim)
     assert send(files(tmp_path), rendered()) == [SENT]
     assert victim.read_text() == "precious"
 
@@ -172,8 +171,6 @@ def test_a_power_cut(make: Callable[[Path], ChannelConfig], tmp_path: Path, monk
 
 
 class _Full:
-    """A file on a disk that is full."""
-
     def __init__(self, handle: int, fail: Callable[..., None]) -> None:
         self._handle = handle
         self.write = fail
@@ -227,8 +224,7 @@ def test_a_feed_for_readers(tmp_path: Path) -> None:
     assert [entry.link for entry in parsed.entries] == [f"https://hpc.example.org/{n}" for n in (4, 3, 2)]
     assert len({entry.id for entry in parsed.entries}) == 3
     assert parsed.entries[0].content[0].value == "<p>Digest 4: gcc@12 &#8594; ü</p>"
-    xmllint = program("xmllint")
-    subprocess.run([xmllint, "--noout", str(path)], check=True)
+    subprocess.run([program("xmllint"), "--noout", str(path)], check=True)
 
 
 def test_a_feed_never_goes_back_in_time(tmp_path: Path) -> None:
@@ -331,11 +327,9 @@ def test_what_exit_codes_mean(code: int, verdict: str, is_address: bool, tmp_pat
 def test_sendmail_hangs_dies_or_is_not_there(tmp_path: Path) -> None:
     """It is stopped; a mail may have gone all the same."""
     began = time.monotonic()
-    hangs = sendmail(tmp_path, "sleep 60 & sleep 60", timeout=timedelta(seconds=0.3))
-    (slow,) = send(hangs, rendered())
+    (slow,) = send(sendmail(tmp_path, "sleep 60 & sleep 60", timeout=timedelta(seconds=0.3)), rendered())
     (killed,) = send(sendmail(tmp_path, "kill -9 $$"), rendered())
-    gone = SendmailConfig(name="local", sender=SENDER, command=(str(tmp_path / "nowhere"),))
-    (missing,) = send(gone, rendered())
+    (missing,) = send(SendmailConfig(name="local", sender=SENDER, command=(str(tmp_path / "nowhere"),)), rendered())
 
     assert time.monotonic() - began < 50
     assert (slow.outcome, slow.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)

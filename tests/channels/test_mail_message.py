@@ -94,8 +94,7 @@ def test_the_link_in_the_body_is_that_of_the_header() -> None:
 
 
 def test_long_lists_and_references_stay_readable() -> None:
-    config = email_config(25, unsubscribe="https://example.org/" + "u" * 300 + "?who={recipient}")
-    channel = open_channel(config)
+    channel = open_channel(email_config(25, unsubscribe="https://example.org/" + "u" * 300 + "?who={recipient}"))
     one = rendered(subscription="s" * 60, period="2026-07-27..2026-08-02", revisions=("a" * 40 + ".." + "b" * 40,) * 3)
     first = channel.build_messages(one)[0]
     again = channel.rebuild_message(one, first)

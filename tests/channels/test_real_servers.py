@@ -62,8 +62,7 @@ def test_exim_delivers_and_others_read_it() -> None:
     with exim() as server:
         link = "https://example.org/" + "u" * 200 + "?who={recipient}"
         lists: dict[str, Any] = {"list_domain": "cachewatch.example.org", "bounces": "bounces@example.org"}
-        config = email_config(server.port, unsubscribe=link, **lists)
-        channel = open_channel(config)
+        channel = open_channel(email_config(server.port, unsubscribe=link, **lists))
         first = channel.build_messages(one)[0]
         again = channel.rebuild_message(one, first)
         with channel.open(lambda target, most: ()) as transport:

@@ -31,7 +31,6 @@ LOGIN: dict[str, Any] = {"user": "cachewatch", "password": Secret("s3cr3t")}
 
 
 def answer_of(port: int, seconds: float = 5, **smtp: Any) -> DeliveryResult:
-    """Return what becomes of one digest."""
     (answer,) = send(email_config(port, smtp={"timeout": timedelta(seconds=seconds)} | smtp), rendered())
     return answer
 
@@ -82,8 +81,7 @@ def test_what_replies_mean(command: str, reply: str, verdict: str, more: dict[st
     assert answer.outcome == verdict
     assert reply[4:] in answer.detail
     assert reply[:3] in answer.detail
-    found = {name for name in ("is_address", "is_channel", "is_lost") if getattr(answer, name)}
-    assert found == set(more)
+    assert {name for name in ("is_address", "is_channel", "is_lost") if getattr(answer, name)} == set(more)
     assert not answer.may_have_arrived
 
 
@@ -307,7 +305,6 @@ def authority() -> trustme.CA:
 
 @pytest.fixture(scope="module")
 def ca_file(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the file that names the authority."""
     path = tmp_path_factory.mktemp("tls") / "ca.pem"
     authority.cert_pem.write_to_path(str(path))
     return path
@@ -321,13 +318,11 @@ def _context(authority: trustme.CA, *names: str) -> ssl.SSLContext:
 
 @pytest.fixture(scope="module")
 def server_tls(authority: trustme.CA) -> ssl.SSLContext:
-    """Return what a server with a good certificate has."""
     return _context(authority, "127.0.0.1", "localhost")
 
 
 @pytest.fixture(params=["starttls", "tls"])
 def security(request: pytest.FixtureRequest) -> str:
-    """Return each of the two ways to TLS."""
     return str(request.param)
 
 
@@ -391,7 +386,6 @@ def test_tls_on_a_plain_port(ca_file: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def guarded(server_tls: ssl.SSLContext) -> Iterator[Post]:
-    """Run a server that wants a password."""
     with post(tls=server_tls, auth_required=True) as server:
         yield server
 
@@ -456,8 +450,7 @@ def test_the_greeting_names_this_machine() -> None:
 
 def test_lines_that_begin_with_a_dot_arrive() -> None:
     """Stored messages go over the line as they are, whatever is in them."""
-    channel = open_channel(email_config(1))
-    message = channel.build_messages(rendered())[0]
+    message = open_channel(email_config(1)).build_messages(rendered())[0]
     payload = b"Subject: x\r\n\r\n.\r\n..two\r\nend without a line end"
     with post() as server, open_channel(email_config(server.port)).open(no_shelf) as transport:
         assert transport.deliver(structs.replace(message, payload=payload)) == SENT

@@ -31,7 +31,6 @@ def webhook(url: str, **values: Any) -> WebhookConfig:
 
 
 def answer_to(says: Says, **values: Any) -> DeliveryResult:
-    """Return what becomes of a digest if the server says this."""
     with serving({PATH: says}) as server:
         (answer,) = send(webhook(server.url + PATH, **values), rendered())
     return answer

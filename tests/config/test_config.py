@@ -384,9 +384,7 @@ def test_a_folder_that_cannot_be_read(mistakes: Read, tmp_path: Path, monkeypatc
 
 def test_inline_secrets(mistakes: Read, tmp_path: Path) -> None:
     """A secret may stand in the file itself only if nobody else can read it."""
-    text = MINIMAL.replace("archive: {", 'hook: {type: webhook, url: "https://h/geheim"}\n  archive: {')
-
-    said = mistakes(text)
+    said = mistakes(MINIMAL.replace("archive: {", 'hook: {type: webhook, url: "https://h/geheim"}\n  archive: {'))
     advice = "is a secret in a file that others can read; put it into `url_file:`, or `chmod 600"
     assert f"channels.hook.url: {advice}" in said
     assert "geheim" not in said

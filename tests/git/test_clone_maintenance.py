@@ -346,8 +346,7 @@ def test_only_the_newest_damaged_clone_is_kept(upstream: Upstream, folder: Path)
     other = folder.with_name(f"{folder.name}.damaged-notes")
     other.mkdir(parents=True)
     for number in range(3):
-        clone = ServiceClone(folder, upstream.url)
-        clone.update()
+        ServiceClone(folder, upstream.url).update()
         (folder / "HEAD").write_text(str(number))
         kept = ServiceClone(folder, upstream.url).update().set_aside
         assert kept is not None
@@ -395,8 +394,7 @@ def test_hostile_objects_are_refused(upstream: Upstream, folder: Path) -> None:
     """Names that could leave a folder never reach our clone, and nobody has to wait for them to pass."""
     clone = ServiceClone(folder, upstream.url)
     first = clone.update().after
-    blob = git(upstream.path, "hash-object", "-w", "--stdin", stdin=b"x")
-    raw = b"100644 .git\0" + bytes.fromhex(blob)
+    raw = b"100644 .git\0" + bytes.fromhex(git(upstream.path, "hash-object", "-w", "--stdin", stdin=b"x"))
     tree = git(upstream.path, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", stdin=raw)
     commit = git(upstream.path, "commit-tree", tree, "-p", first, "-m", "x")
     git(upstream.path, "update-ref", "refs/heads/main", commit)

@@ -83,11 +83,9 @@ def test_a_move_into_the_usual_place_changes_nothing(run: Run, tmp_path: Path) -
 def test_the_newest_two_may_be_before_a_move(run: Run, tmp_path: Path) -> None:
     """`diff` alone passes over a revision that only moved documents into the usual place."""
     elsewhere = [_state("{package}.md", state) for state in TWO_STATES]
-    moved = _state("_cache/{tag}/{package}/specs.md", TWO_STATES[1])
-    repository = history(tmp_path / "r.git", *elsewhere, moved)
+    repository = history(tmp_path / "r.git", *elsewhere, _state("_cache/{tag}/{package}/specs.md", TWO_STATES[1]))
 
-    found = _diff(run, "--repo", repository)
-    assert [package["name"] for package in found["packages"]] == ["hdf5", "py-a", "zlib"]
+    assert [package["name"] for package in _diff(run, "--repo", repository)["packages"]] == ["hdf5", "py-a", "zlib"]
 
 
 def test_a_document_that_was_only_renamed_does_not_differ(run: Run, tmp_path: Path) -> None:
@@ -146,8 +144,7 @@ def test_an_overwritten_document(run: Run, tmp_path: Path, layout: str, monkeypa
         assert all(warning["kind"] == "unreadable" for warning in found["warnings"])
     run("history", "build", "--repo", repository)
     log = json.loads(run("log", "--repo", repository, "--format", "json").output)
-    unread = [each["package"] for revision in log["revisions"] for each in revision["unreadable"]]
-    assert unread == ["hdf5", "zlib"]
+    assert [each["package"] for revision in log["revisions"] for each in revision["unreadable"]] == ["hdf5", "zlib"]
     assert not {"hdf5", "zlib"} & {each.get("package") for row in log["revisions"] for each in row["statements"]}
 
 
@@ -157,8 +154,7 @@ def test_a_document_that_was_moved_and_emptied_cannot_be_read(run: Run, tmp_path
     before = _state(layout, TWO_STATES[0])
     place = layout.format(tag="develop", package="zlib")
     elsewhere = {path: content for path, content in before.items() if path != place} | {"moved/zlib.md": b""}
-    alone = {place: before[place]}
-    repository = history(tmp_path / "r.git", alone, before, elsewhere, before)
+    repository = history(tmp_path / "r.git", {place: before[place]}, before, elsewhere, before)
 
     assert "2 packages are new; their specs" in run("diff", "HEAD~3", "HEAD~1", "--repo", repository).output
     for first, second in (("HEAD~2", "HEAD~1"), ("HEAD~1", "HEAD")):
@@ -354,7 +350,5 @@ def test_a_clone_that_lacks_what_is_not_compared(run: Run, tmp_path: Path, monke
 
 def test_an_index_of_a_repository_without_documents_says_so(run: Run, tmp_path: Path) -> None:
     """It is made, because older revisions may have some."""
-    result = run("history", "build", "--repo", history(tmp_path / "r.git", README))
-
-    assert result.exit_code == 0
-    assert "'HEAD' has no documents: looked for _cache/<tag>/<package>/specs.md, or *.md" in result.error
+    error = run("history", "build", "--repo", history(tmp_path / "r.git", README)).error_of(0)
+    assert "'HEAD' has no documents: looked for _cache/<tag>/<package>/specs.md, or *.md" in error

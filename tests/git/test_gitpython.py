@@ -50,8 +50,7 @@ def test_every_git_is_started_by_gitpython(run: Run, tmp_path: Path, monkeypatch
         run(*command)
         ran = log.read_text().splitlines()
         assert before <= len(started) == len(ran), (command, ran)
-    words = {word for line in ran for word in line.split()}
-    assert {"version", "clone", "fetch", "ls-remote", "cat-file"} <= words
+    assert {"version", "clone", "fetch", "ls-remote", "cat-file"} <= {word for line in ran for word in line.split()}
 
 
 @pytest.mark.parametrize("text", [b"[user]\n\tname = caf\xe9\n", b'[includeIf "onbranch:main"]\n\tpath = more\n'])

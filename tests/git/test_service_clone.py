@@ -22,8 +22,7 @@ def changed(clone: ServiceClone, before: str, after: str) -> list[str]:
         found = compare_revisions(repository, old, new, wanted_tag=lambda _: True, wanted_package=lambda _: True)
         for pair in found.pairs:
             for document in pair.difference.documents:
-                blobs = [blob for blob in (document.before, document.after) if blob]
-                assert all(found.readers.after.read(blobs))
+                assert all(found.readers.after.read([blob for blob in (document.before, document.after) if blob]))
                 with_contents.append(document.package)
     return with_contents
 
@@ -87,11 +86,9 @@ def test_only_the_newest_documents_are_fetched(upstream: Upstream, folder: Path)
 
 def test_only_tags_that_are_watched_are_fetched(upstream: Upstream, folder: Path) -> None:
     upstream.commit(specs(1, 2) | specs(3, tag="develop-2025-06-01"))
-    clone = ServiceClone(folder, upstream.url, wanted_tag=lambda tag: tag == "develop")
-    clone.update()
+    ServiceClone(folder, upstream.url, wanted_tag=lambda tag: tag == "develop").update()
 
-    listed = git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", "HEAD")
-    assert listed.count("?") == 1
+    assert git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", "HEAD").count("?") == 1
 
 
 def test_a_rewritten_history_is_said_and_what_is_pinned_stays(upstream: Upstream, folder: Path) -> None:
