@@ -38,7 +38,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def test_a_backup_is_whole_while_others_write(site: Site, run: Run) -> None:
-    config, copy = site.folder / "cachewatch.yaml", site.folder / "copy.db"
+    config, copy = site.file, site.folder / "copy.db"
     service = site.open()
     with service.database.write() as connection:
         health.count(connection, Counter("seen"))
@@ -53,7 +53,7 @@ def test_a_backup_is_whole_while_others_write(site: Site, run: Run) -> None:
 
 def test_a_backup_replaces_nothing(site: Site, run: Run) -> None:
     """Neither a file whose name is like its own, nor a link to nowhere."""
-    config, copy, link = site.folder / "cachewatch.yaml", site.folder / "copy.db", site.folder / "link.db"
+    config, copy, link = site.file, site.folder / "copy.db", site.folder / "link.db"
     other = site.folder / "copy.db.new"
     other.write_text("a file of somebody else\n")
     link.symlink_to(site.folder / "nowhere")
@@ -73,7 +73,7 @@ def test_a_backup_that_fails_leaves_nothing(site: Site, run: Run, monkeypatch: p
         copy.write_text("of another one\n")
 
     monkeypatch.setattr(sqlite_and_process_lock, "_flush", flush)
-    refused = run("state", "backup", copy, "--config", site.folder / "cachewatch.yaml")
+    refused = run("state", "backup", copy, "--config", site.file)
     assert (refused.exit_code, "copy.db: already exists" in refused.error) == (5, True), refused.error
     assert copy.read_text() == "of another one\n"
     assert {path.name for path in site.folder.iterdir()} == before | {"copy.db"}
@@ -91,13 +91,13 @@ def test_a_backup_survives_a_power_cut(site: Site, run: Run, monkeypatch: pytest
         flushed.append((Path(f"/proc/self/fd/{handle}").readlink(), copy.exists()))
 
     monkeypatch.setattr(os, "fsync", flush)
-    assert run("state", "backup", copy, "--config", site.folder / "cachewatch.yaml").exit_code == 0
+    assert run("state", "backup", copy, "--config", site.file).exit_code == 0
     ours = [(path.is_dir(), is_named) for path, is_named in flushed if path.is_relative_to(copy.parent)]
     assert ours == [(False, False), (True, True)]
 
 
 def test_what_is_told_again_after_a_restore_has_its_old_id(site: Site, run: Run) -> None:
-    config, copy = site.folder / "cachewatch.yaml", site.folder / "copy.db"
+    config, copy = site.file, site.folder / "copy.db"
     assert run("state", "backup", copy, "--config", config).exit_code == 0
     site.publish(1)
     for _ in range(2):

@@ -10,14 +10,12 @@ from cachewatch.cli.help_and_exit_codes import COMPLETING
 
 
 def offered(*words: str) -> list[str]:
-    """Return what is offered for the last of these words."""
     complete = ShellComplete(cli, {}, "cachewatch", COMPLETING)
     return [item.value for item in complete.get_completions(list(words[:-1]), words[-1])]
 
 
 @pytest.fixture(autouse=True)
 def standing(demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand in the repository of the demo."""
     monkeypatch.chdir(demo_repository)
 
 

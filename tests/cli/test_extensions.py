@@ -41,7 +41,6 @@ def installed(folder: Path, name: str, files: Mapping[str, str]) -> Path:
 
 
 def cachewatch(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run a command with the packages in `folder`."""
     environment = os.environ | {"PYTHONPATH": str(folder)}
     command = [sys.executable, "-m", "cachewatch", *map(str, arguments)]
     return subprocess.run(command, env=environment, text=True, check=False, capture_output=True)

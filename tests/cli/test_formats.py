@@ -11,9 +11,7 @@ from conftest import Run
 CONFIG = "version: 1\nstate: {folder}/state\nsources: {{public: {{git: {repository}}}}}\n"
 
 
-def test_objects_have_their_schema(
-    run: Run, tmp_path: Path, demo_repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_objects_name_schemas(run: Run, tmp_path: Path, demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "cachewatch.yaml"
     config.write_text(CONFIG.format(folder=tmp_path, repository=demo_repository))
     monkeypatch.setenv("CACHEWATCH_CONFIG", str(config))
@@ -22,8 +20,7 @@ def test_objects_have_their_schema(
 
     lists = ("show py-build", "show /2gs7so6", "packages", "stacks", "tags", "help kinds")
     for words in ("status", "status --check", "deliveries list", "config explain py-keras", "config show", *lists):
-        found = json.loads(run(*words.split(), "--format", "json").output)
-        assert found["schema"].startswith("cachewatch."), words
+        assert json.loads(run(*words.split(), "--format", "json").output)["schema"].startswith("cachewatch."), words
 
 
 def test_a_quiet_diff_prints_no_report(run: Run, demo_repository: Path) -> None:

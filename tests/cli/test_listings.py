@@ -10,20 +10,17 @@ from helpers import catalogue, document, history, record, records, write
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a catalogue of three packages and two tags."""
     other = record(2, versions=["1.10"], stacks=["radiuss"], target="aarch64")
     packages = {"zlib": [record(1, versions=["1.9"]), other], "py-a": records([3, 4]), "py-b": records([5], stacks=[])}
     state = catalogue(packages) | catalogue({"zlib": records([1])}, tag="develop-2025-06-01")
     return history(tmp_path_factory.mktemp("listed") / "r.git", state | {"_data/tags.yaml": b""})
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def listed(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand in it."""
     monkeypatch.chdir(made)
 
 
-@pytest.mark.usefixtures("listed")
 def test_tags(run: Run) -> None:
     assert run("tags").output.splitlines() == [
         "tag                 packages  stacks",
@@ -35,7 +32,6 @@ def test_tags(run: Run) -> None:
     assert listed == {"schema": "cachewatch.tags/1", "tags": [{"tag": "develop", "packages": 3, "stacks": None}]}
 
 
-@pytest.mark.usefixtures("listed")
 def test_other_forms(run: Run) -> None:
     row = "zlib,2,1.10 1.9,e4s radiuss,aarch64 x86_64_v3"
     listed = run("packages", "zlib", "--format", "csv").output.splitlines()
@@ -48,7 +44,6 @@ def test_other_forms(run: Run) -> None:
     ]
 
 
-@pytest.mark.usefixtures("listed")
 def test_stacks(run: Run) -> None:
     assert run("stacks", "!root").output.splitlines() == [
         "stack    packages  specs  targets",
@@ -68,7 +63,6 @@ def test_a_stack_without_specs_is_listed(run: Run, demo_repository: Path) -> Non
     assert note.startswith("Stacks are counted as the catalogue lists them")
 
 
-@pytest.mark.usefixtures("listed")
 def test_packages(run: Run) -> None:
     assert run("packages", "z*", "py-b").output.splitlines() == [
         "package  specs  versions   stacks  targets",
@@ -78,7 +72,6 @@ def test_packages(run: Run) -> None:
     assert run("packages", "--tag", "develop-2025-06-01", "--format", "names").output == "zlib\n"
 
 
-@pytest.mark.usefixtures("listed")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -105,8 +98,7 @@ def test_what_is_no_document_any_more(tmp_path: Path, run: Run, is_folder: bool)
     repo = _put(tmp_path / "r", files, is_folder)
     said = "hdf5.md: inconsistent: this and 1 more are no documents: no front matter with spec_details\n"
     for command in (("packages",), ("stacks",), ("tags",), ("show", "zlib")):
-        result = run(*command, "--repo", repo)
-        assert (result.exit_code, result.error.endswith(said)) == (0, True)
+        assert run(*command, "--repo", repo).error_of(0).endswith(said)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ subscriptions:
 """
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand in a folder with a configuration whose source has two revisions, on a terminal."""
     base = {"zlib": records([1])}
@@ -45,7 +45,6 @@ def configure(since: str, *changes: tuple[str, str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("configured")
 def test_a_digest_was_sent(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The summary on a terminal names the source, the digest and where it went; the next one says that nothing was due."""
     configure("HEAD~1")
@@ -63,7 +62,6 @@ def test_a_digest_was_sent(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("once").output == ""
 
 
-@pytest.mark.usefixtures("configured")
 def test_times_are_in_the_configured_time_zone(run: Run) -> None:
     """The summary, `status` and `deliveries` say when something was as people there read it, with the zone."""
     configure("HEAD~1", ("version: 1", "version: 1\ntimezone: Asia/Tokyo"), ("4000d", "4d"))
@@ -79,16 +77,6 @@ def test_times_are_in_the_configured_time_zone(run: Run) -> None:
     assert "UTC" not in listed + history
 
 
-@pytest.mark.usefixtures("configured")
-def test_the_first_run_is_silent(run: Run) -> None:
-    """Without `since:`, the first run says where it begins, and how to see a digest all the same."""
-    configure("")
-
-    said = "it begins here, next with each new revision (`cachewatch preview all` says how to see one now)"
-    assert f"  all: nothing to send now; {said}" in run("once").output
-
-
-@pytest.mark.usefixtures("configured")
 def test_a_digest_that_cannot_be_created(run: Run) -> None:
     configure("HEAD~60")
     result = run("once")
@@ -108,9 +96,7 @@ def test_a_delivery_that_waits_for_a_repaired_channel_is_named(configured: Path,
     assert "error channel.waiting channel=files ids=1 next_attempt=" in error
     assert 'advice="cachewatch deliveries retry 1"' in error
     run("deliveries", "retry", "1")
-    last = run("once")
-    assert last.exit_code == 0
-    assert "channel.waiting" not in last.error
+    assert "channel.waiting" not in run("once").error_of(0)
 
 
 def test_init_checks_since(configured: Path, run: Run) -> None:
@@ -130,7 +116,6 @@ def test_init_warns_of_a_source_that_is_not_there(configured: Path, run: Run) ->
         assert (result.exit_code, warning in result.error) == (0, source == "nosuch"), source
 
 
-@pytest.mark.usefixtures("configured")
 def test_init_writes_where_the_state_is(run: Run) -> None:
     """Another shell, with another environment, finds the same state."""
     for name, options, state in (("a.yaml", [], "state"), ("b.yaml", ["--state", "/srv/state"], "/srv/state")):
@@ -138,7 +123,6 @@ def test_init_writes_where_the_state_is(run: Run) -> None:
         assert f'\nstate: "{state}"' in Path(name).read_text()
 
 
-@pytest.mark.usefixtures("configured")
 def test_explain_knows_which_packages_there_are(run: Run) -> None:
     """A mistyped package is named as such, with those of nearly that name."""
     configure("HEAD~1")
@@ -152,7 +136,6 @@ def test_explain_knows_which_packages_there_are(run: Run) -> None:
     assert (found["subscription"], found["is_notified"]) == ("all", True)
 
 
-@pytest.mark.usefixtures("configured")
 def test_deliveries_have_a_heading(run: Run) -> None:
     """The columns are named, and an empty list has no heading; a wrong address is the option's fault."""
     configure("HEAD~1")
@@ -170,7 +153,6 @@ def test_deliveries_have_a_heading(run: Run) -> None:
     assert run("config", "test", "files", "--to", "foo").error == f"cachewatch: {said}\n"
 
 
-@pytest.mark.usefixtures("configured")
 def test_an_empty_preview_says_how_to_see_one(run: Run) -> None:
     """After everything was reported; with --since, only an earlier one helps."""
     configure("HEAD~1")
@@ -193,7 +175,6 @@ def test_a_preview_names_what_is_unreadable(configured: Path, run: Run) -> None:
     assert "warning: zlib of develop cannot be read; what" in run("preview", "--since", "HEAD~1").error
 
 
-@pytest.mark.usefixtures("configured")
 def test_a_preview_in_markdown_is_of_a_channel_that_sends_it(run: Run) -> None:
     configure("HEAD~1")
     of_files = run("preview", "--format", "markdown").output
@@ -205,7 +186,6 @@ def test_a_preview_in_markdown_is_of_a_channel_that_sends_it(run: Run) -> None:
     assert "attached" in run("preview", "--format", "markdown", "--channel", "mail").output
 
 
-@pytest.mark.usefixtures("configured")
 def test_a_preview_without_a_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The only subscription is meant; of several, none is guessed, and all are named."""
     configure("HEAD~1")
@@ -233,12 +213,9 @@ def test_a_preview_without_a_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     with Path("cachewatch.yaml").open("a") as config:
         config.write("  team: {channels: [files], when: each revision}\n")
 
-    refused = run("preview")
-    assert refused.exit_code == 2
-    assert refused.error == "cachewatch: preview needs a subscription; configured: all, team\n"
+    assert run("preview").error_of(2) == "cachewatch: preview needs a subscription; configured: all, team\n"
 
 
-@pytest.mark.usefixtures("configured")
 def test_a_preview_says_that_a_template_is_wrong(run: Run) -> None:
     """Our own templates are used, as `once` does; the exit code is that of a mistake in a template."""
     configure("HEAD~1")
@@ -257,7 +234,6 @@ def sent(subscription: str) -> list[str]:
     return [path.read_text() for path in Path("out", subscription).glob("*.txt")]
 
 
-@pytest.mark.usefixtures("configured")
 def test_a_preview_before_the_first_pass_is_what_that_sends(run: Run) -> None:
     """With `since:`, a digest; what it fetches for that leaves nothing behind."""
     configure("HEAD~1")
@@ -275,9 +251,8 @@ def without_minutes(text: str) -> str:
     return re.sub(r"\(\d+ days old\)|last asked .*", "", text)
 
 
-@pytest.mark.usefixtures("configured")
 def test_a_preview_of_a_first_pass_that_is_silent(run: Run) -> None:
-    """Nothing is fetched, and nothing printed, unless an earlier revision is asked for."""
+    """Nothing is fetched or printed, unless an earlier revision is asked for; `once` says so too, and where it begins."""
     configure("")
     shown = run("preview", "all")
     assert (shown.exit_code, shown.output) == (0, "")
@@ -286,12 +261,12 @@ def test_a_preview_of_a_first_pass_that_is_silent(run: Run) -> None:
         "`cachewatch preview all --since REVISION` shows older changes\n"
     )
     assert "NEW         new  1.0" in run("preview", "all", "--since", "HEAD~1").output
-    run("once")
+    said = "it begins here, next with each new revision (`cachewatch preview all` says how to see one now)"
+    assert f"  all: nothing to send now; {said}" in run("once").output
     assert run("preview", "all").output == ""
     assert sent("all") == []
 
 
-@pytest.mark.usefixtures("configured")
 def test_a_first_report_needs_two_revisions(run: Run, tmp_path: Path) -> None:
     history(tmp_path / "one.git", catalogue({"zlib": records([1])}))
     configure("", ("upstream.git,", "one.git, first_run: report,"))
@@ -333,15 +308,13 @@ def test_a_preview_reads_a_folder_again(configured: Path, run: Run) -> None:
     folder = write(configured / "folder", {"zlib.md": document(records([1]))})
     run("once")
     write(folder, {"new.md": document(records([2]), package="new")})
-    shown = run("preview")
-    assert "NEW         new  1.0" in shown.output
+    assert "NEW         new  1.0" in run("preview").output
     run("once")
     (text,) = sent("all")
     assert "NEW         new  1.0" in text
     assert "shows older changes" in run("preview").error
 
 
-@pytest.mark.usefixtures("configured")
 def test_a_preview_of_a_source_on_the_network_fetches_nothing(run: Run) -> None:
     """It says as of when it is."""
     configure("HEAD~1")
@@ -353,7 +326,6 @@ def test_a_preview_of_a_source_on_the_network_fetches_nothing(run: Run) -> None:
     assert "nothing would be sent" in shown.error
 
 
-@pytest.mark.usefixtures("configured")
 def test_a_preview_says_when_the_digest_is_due(run: Run) -> None:
     configure("HEAD~1", ("each revision", "'cron: 30 7 29 2 *'"))
     run("once")
@@ -386,7 +358,7 @@ def test_a_preview_of_nothing_fetched(configured: Path, run: Run) -> None:
     assert shown.exit_code == 3
 
 
-@pytest.mark.usefixtures("configured", "loopback")
+@pytest.mark.usefixtures("loopback")
 def test_a_pass_pings_how_it_went(run: Run) -> None:
     """A pass that was whole pings, one that failed says so; another cachewatch at work is neither."""
     configure("HEAD~1")

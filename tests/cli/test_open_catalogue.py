@@ -14,7 +14,7 @@ from cachewatch.cli import chosen_repository_and_filters
 CONFIG = "version: 1\nstate: {folder}/state\nsources: {{first: {{git: {folder}/second.git}}}}\n"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand in a folder without a repository and without a configuration; the public cache would be a folder."""
     for name in ("CACHEWATCH_REPO", "CACHEWATCH_CONFIG", "STATE_DIRECTORY"):
@@ -117,10 +117,7 @@ def test_a_repository_without_commits(nowhere: Path, run: Run, monkeypatch: pyte
     [
         (("",), "a name is empty; write a revision, a date or a path"),
         (("HEAD", ""), "a name is empty; write a revision, a date or a path"),
-        (
-            ("a.md",),
-            "a.md alone is compared with HEAD of a catalogue (name a second path to compare two), and there is no",
-        ),
+        (("a.md",), "a.md alone is compared with HEAD of a catalogue (name a second path to compare two), and there"),
         (("a.md", "HEAD"), "HEAD: no such file or folder, and there is no catalogue here"),
         (("a.md..b.md",), "of paths, write `cachewatch diff a.md b.md`"),
         (("a.md", "b.txt", "--repo", "x.git"), "--repo has no effect on two paths; leave it out"),
@@ -129,14 +126,12 @@ def test_a_repository_without_commits(nowhere: Path, run: Run, monkeypatch: pyte
         (("c.txt", "b.txt"), "c.txt: there is no such file or folder"),
     ],
 )
-@pytest.mark.usefixtures("nowhere")
 def test_what_to_type_for_paths(run: Run, arguments: tuple[str, ...], said: str) -> None:
     """Mistakes with paths are usage errors, and nothing is fetched."""
     write(Path(), dict.fromkeys(("a.md", "b.txt", "folder/zlib.md"), document(records([1]))))
     assert said in run("diff", *arguments).error_of(2)
 
 
-@pytest.mark.usefixtures("nowhere")
 def test_the_environment_does_not_matter_to_paths(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """CACHEWATCH_REPO is for all commands; only an option that has no effect is an error."""
     monkeypatch.setenv("CACHEWATCH_REPO", "nowhere.git")
@@ -155,7 +150,6 @@ def test_the_environment_and_the_option_come_first(nowhere: Path, run: Run, monk
     assert "  option  1.0  +1" in run("diff", "--repo", option).output
 
 
-@pytest.mark.usefixtures("nowhere")
 def test_a_catalogue_in_this_folder_is_read(run: Run) -> None:
     """What `record` left here is read, with a sentence; other repositories and damaged ones are no catalogues."""
     history(Path("catalogue.git"), *states("beside"))
@@ -169,7 +163,6 @@ def test_a_catalogue_in_this_folder_is_read(run: Run) -> None:
     assert result.error == "cachewatch: reading the catalogue ./catalogue.git\n"
 
 
-@pytest.mark.usefixtures("nowhere")
 def test_of_several_catalogues_in_this_folder_none_is_guessed(run: Run) -> None:
     for name in ("a.git", "b.git"):
         history(Path(name), *states(name))
@@ -221,14 +214,10 @@ def test_paths_are_no_ranges(demo_repository: Path, run: Run, tmp_path: Path, mo
         ("HEAD~1:develp", "has no tag 'develp'; did you mean develop"),
         ("develop", "'develop' is a tag, not a revision; write HEAD:develop"),
         ("HEAD:develop-2025-05-25", "alone, this tag would be compared with itself; name the other one"),
-        (
-            "develop-2025-05-25 develop-2025-06-01",
-            "'develop-2025-05-25' is a tag, not a revision; write HEAD:develop-2025",
-        ),
+        ("develop-2025-05-25 develop-2025-06-01", "'develop-2025-05-25' is a tag, not a revision; write HEAD:develop"),
         ("HEAD~1:/kfazpaq HEAD:/pfqg2xi", "hashes take no revision; `cachewatch diff /kfazpaq /pfqg2xi` also reads"),
     ],
 )
-@pytest.mark.usefixtures("nowhere")
 def test_what_is_no_revision(demo_repository: Path, run: Run, names: str, said: str) -> None:
     assert said in run("diff", *names.split(), "--repo", demo_repository).error_of(2)
 
@@ -255,8 +244,7 @@ def test_what_is_not_committed_is_compared_by_another_command(
     assert "1.1 -> 1.0" in alone.output
     assert f"{place} is BEFORE, HEAD is AFTER; the other way round: `cachewatch diff HEAD {place}`" in alone.error
     assert "uncommitted" not in alone.error
-    other = history(nowhere / "other.git", *states("other"))
-    assert run("diff", "HEAD", "--repo", other).error == ""
+    assert run("diff", "HEAD", "--repo", history(nowhere / "other.git", *states("other"))).error == ""
     assert "needs a revision, and . is a path: --repo reads it" in run("packages", "--rev", ".").error
 
     (work / "sub").mkdir()
@@ -293,19 +281,14 @@ def test_commands_take_a_folder(nowhere: Path, run: Run, place: str) -> None:
         (["log"], "folder: is a folder, which has no history"),
         (["history", "build"], "folder: is a folder, which has no history"),
         (["show", "nope"], "'folder' has no package 'nope' in develop"),
-        (
-            ["packages", "--documents", "x/{package}.rst"],
-            "folder: there are no documents; looked for files x/{package}.rst",
-        ),
+        (["packages", "--documents", "x/{package}.rst"], "there are no documents; looked for files x/{package}.rst"),
     ],
 )
-@pytest.mark.usefixtures("nowhere")
 def test_a_folder_has_no_history(run: Run, command: list[str], said: str) -> None:
     write(Path("folder"), {"zlib.md": document(records([1]))})
     assert said in run(*command, "--repo", "folder").error_of(2)
 
 
-@pytest.mark.usefixtures("nowhere")
 def test_documents_in_the_folder_here_are_read(run: Run) -> None:
     """Who stands in a folder of documents need not name it, but for what needs revisions."""
     Path("zlib.md").write_bytes(document(records([1])))
@@ -316,7 +299,6 @@ def test_documents_in_the_folder_here_are_read(run: Run) -> None:
     assert "is a folder, which has no revisions" in run("diff").error
 
 
-@pytest.mark.usefixtures("nowhere")
 def test_init_says_what_will_be_fetched(run: Run) -> None:
     """Who names no source is told which one `once` asks; nothing is fetched to write the file."""
     said = "`cachewatch once` will fetch https://github.com/spack/cache.spack.io.git; --source names another"

@@ -75,8 +75,6 @@ def sides(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[[str, str], str]:
-    """Write a program."""
-
     def write(name: str, text: str = _MARKING) -> str:
         file = tmp_path / name
         file.write_text(text)
@@ -108,8 +106,7 @@ def test_output_goes_through_the_pager(terminal: Terminal, sides: tuple[Path, Pa
     ],
 )
 def test_not_paged(terminal: Terminal, sides: tuple[Path, Path], make: Make, arguments: tuple[str, ...]) -> None:
-    words = [word.format(a=sides[0], b=sides[1]) for word in arguments]
-    seen = terminal(*words, PAGER=make("mine"))
+    seen = terminal(*[word.format(a=sides[0], b=sides[1]) for word in arguments], PAGER=make("mine"))
 
     assert seen.exit_code == 0
     assert seen.screen

@@ -11,16 +11,13 @@ from helpers import catalogue, document, history, record, records, spec_hash
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a catalogue of three packages."""
     zlib = [record(1, versions=["1.2"]), record(2, versions=["1.3"])]
     others = {"py-a": records([33], versions=["2.0"]), "py-b": records([65], versions=["2.1"], stacks=["e4s"])}
-    packages = {"zlib": zlib} | others
-    return history(tmp_path_factory.mktemp("three") / "r.git", catalogue(packages))
+    return history(tmp_path_factory.mktemp("three") / "r.git", catalogue({"zlib": zlib} | others))
 
 
 @pytest.fixture(autouse=True)
 def standing(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand in it."""
     monkeypatch.chdir(three)
 
 
@@ -40,14 +37,10 @@ def headings(output: str) -> list[str]:
     return [line.split()[0] for line in output.splitlines() if " develop " in line]
 
 
-def test_globs(run: Run) -> None:
+def test_globs_and_versions(run: Run) -> None:
     output = run("show", "py-*", "zlib").output
-
     assert headings(output) == ["py-a", "py-b", "zlib"]
     assert "\n\n\n" not in output
-
-
-def test_versions(run: Run) -> None:
     assert "1 spec, 1 version" in run("show", "zlib@1.2").output
     assert "2 specs, 2 versions" in run("show", "zlib@1.2:").output
     assert headings(run("show", "*@2.1:").output) == ["py-b"]
@@ -175,8 +168,7 @@ def lacking(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_spec_that_is_not_there(tmp_path: Path, run: Run) -> None:
     older, newer = ({"cuda": [record(n, versions=[str(n)])]} for n in (1, 2))
-    states = catalogue(newer) | catalogue(older, tag="v1")
-    made = history(tmp_path / "s.git", states)
+    made = history(tmp_path / "s.git", catalogue(newer) | catalogue(older, tag="v1"))
     error = "cachewatch: cuda@1: no such version; there are 2; v1 has it (--tag)\n"
     assert run("show", "cuda@1", "--repo", made).error == error
 
@@ -220,8 +212,7 @@ def test_a_glob_for_the_tag(run: Run) -> None:
 
 def test_specs_without_a_compiler(tmp_path: Path, run: Run) -> None:
     """`none` is no compiler, and is not counted."""
-    specs = [record(1, compiler="none"), record(2, versions=["2"])]
-    made = history(tmp_path / "s.git", catalogue({"cuda": specs}))
+    made = history(tmp_path / "s.git", catalogue({"cuda": [record(1, compiler="none"), record(2, versions=["2"])]}))
 
     assert ", 1 compiler, " in run("show", "cuda", "--repo", made).output
     assert ", no compiler, " in run("show", "cuda@1", "--repo", made).output
@@ -251,9 +242,7 @@ def test_json(run: Run) -> None:
     assert (spec["package"], spec["stacks"], spec["tag"]) == ("py-b", ["e4s"], "develop")
 
 
-def test_a_path_with_the_name_of_a_package(
-    three: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_that_is_a_package_too(three: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is shown, but with options that choose a revision a name is a package, and another path is refused."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "zlib").mkdir()

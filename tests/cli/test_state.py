@@ -73,17 +73,16 @@ def test_a_service_goes_on_where_it_moved_to(site: Site, address: PostgresAddres
     """Its next deliveries have numbers of their own, and what was reported is not reported again."""
     before = dump(site.folder / "state")["deliveries"]
     assert run("state", "move", site.folder / "state", address.url).exit_code == 0
-    config = site.folder / "cachewatch.yaml"
-    config.write_text(config.read_text().replace("state: ", f"state: {address.url}\nstate_folder: "))
+    site.file.write_text(site.file.read_text().replace("state: ", f"state: {address.url}\nstate_folder: "))
     site.publish(2)
-    done = run("once", "--config", config)
+    done = run("once", "--config", site.file)
     assert done.exit_code == 3, done.error  # the source that is away
     after = dump(address)["deliveries"]
     assert [row[:4] for row in after[: len(before)]] == [row[:4] for row in before]
     assert [row[0] for row in after] == list(range(1, len(after) + 1))
     (newest,) = (path for path in (site.folder / "out" / "ml").iterdir() if "later" in path.read_text())
     assert "other" not in newest.read_text()
-    assert run("state", "check", "--config", config).exit_code == 0
+    assert run("state", "check", "--config", site.file).exit_code == 0
 
 
 def test_what_is_not_empty_is_not_overwritten(site: Site, address: PostgresAddress, run: Run) -> None:
@@ -111,7 +110,7 @@ def test_a_row_that_the_target_cannot_keep_moves_nothing(site: Site, address: Po
 def test_a_backup_of_a_database_is_a_file_that_can_be_restored(site: Site, address: PostgresAddress, run: Run) -> None:
     before = dump(site.folder / "state")
     assert run("state", "move", site.folder / "state", address.url).exit_code == 0
-    config, copy = site.folder / "cachewatch.yaml", site.folder / "copy.db"
+    config, copy = site.file, site.folder / "copy.db"
     config.write_text(config.read_text().replace("state: ", f"state: {address.url}\nstate_folder: "))
     done = run("state", "backup", copy, "--config", config)
     assert (done.exit_code, copy.stat().st_mode & 0o777) == (0, 0o600), done.error
@@ -147,12 +146,11 @@ def test_a_state_does_not_move_to_itself(tmp_path: Path, run: Run) -> None:
 
 
 def test_a_check_names_what_is_damaged(site: Site, run: Run) -> None:
-    config = site.folder / "cachewatch.yaml"
-    whole = run("state", "check", "--config", config)
+    whole = run("state", "check", "--config", site.file)
     assert (whole.exit_code, "no damage" in whole.output) == (0, True), whole.error
     with closing(sqlite3.connect(site.folder / "state" / NAME)) as connection, connection:
         connection.execute("UPDATE deliveries SET payload = x'789c00' WHERE id = 1")
         connection.execute("UPDATE digests SET moves = x'00' WHERE subscription = 'bulk'")
-    error = run("state", "check", "--config", config).error_of(5)
+    error = run("state", "check", "--config", site.file).error_of(5)
     assert "delivery 1: its stored bytes are damaged" in error
     assert "it is damaged (its cursors have another checksum)" in error

@@ -35,22 +35,18 @@ def mirror(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def into(tmp_path: Path) -> Path:
-    """Where to record."""
     return tmp_path / "catalogue.git"
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """Run git on the repository."""
     return subprocess.run(["git", "-C", folder, *arguments], capture_output=True, check=True, text=True).stdout.strip()
 
 
 def commits(folder: Path) -> int:
-    """Count the revisions."""
     return int(git(folder, "rev-list", "--count", "main"))
 
 
 def add(mirror: Path, into: Path, **options: object) -> Recorded:
-    """Record once."""
     return record(Cache(address=str(mirror)), into, now=NOW, **options)  # type: ignore[arg-type]
 
 
@@ -73,9 +69,7 @@ def test_a_package_that_is_gone_is_deleted(mirror: Path, into: Path, run: Run) -
     write_v3(mirror, database(installs(node("zlib"), node("cmake"))))
     add(mirror, into)
     write_v3(mirror, database(installs(node("zlib"))))
-    done = add(mirror, into)
-
-    assert [(count.new, count.changed, count.removed) for count in done.tags] == [(0, 0, 1)]
+    assert [(count.new, count.changed, count.removed) for count in add(mirror, into).tags] == [(0, 0, 1)]
     files = ["develop/.graph.json", "develop/zlib/graph.json", "develop/zlib/specs.md"]
     listed = git(into, "ls-tree", "-r", "--name-only", "HEAD").splitlines()
     assert listed == [*(f"_cache/{file}" for file in files), "_data/tags.yaml"]
@@ -109,8 +103,7 @@ def test_records_of_which_none_can_be_read_are_not_called_an_empty_index(mirror:
     for record_ in found.values():
         record_["spec"] = None
     write_v3(mirror, database(found))
-    told = run("record", mirror, "--into", into)
-    assert "held back: none of its records can be read" in told.error
+    assert "held back: none of its records can be read" in run("record", mirror, "--into", into).error
     assert commits(into) == 1
 
 
@@ -133,9 +126,7 @@ def test_what_lost_nine_tenths_is_held(mirror: Path, into: Path, left: int, is_h
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "no manifest": lambda m: (m / "v3/manifests/index/index.manifest.json").unlink(),
     "manifest cut off": lambda m: cut(m / "v3/manifests/index/index.manifest.json"),
-    "manifest of something else": lambda m: put(
-        m / "v3/manifests/index/index.manifest.json", b'{"version":3,"data":[]}'
-    ),
+    "another manifest": lambda m: put(m / "v3/manifests/index/index.manifest.json", b'{"version":3,"data":[]}'),
     "blob missing": lambda m: next((m / "blobs").rglob("?" * 64)).unlink(),
     "blob cut off": lambda m: cut(next((m / "blobs").rglob("?" * 64))),
     "index is no JSON": lambda m: write_v3(m, b"<html>"),
@@ -146,7 +137,6 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 def cut(file: Path) -> None:
-    """Leave half of a file."""
     data = file.read_bytes()
     file.write_bytes(data[: len(data) // 2])
 
@@ -171,8 +161,8 @@ def test_half_a_state_is_no_revision(mirror: Path, into: Path, damage: str) -> N
     assert add(mirror, into).commit
 
 
-def test_a_layout_2_that_is_being_published(tmp_path: Path, into: Path) -> None:
-    """An index that is not the one of its hash is refused."""
+def test_a_layout_2_that_is_being_published_and_moves_on_to_layout_3(tmp_path: Path, into: Path) -> None:
+    """An index that is not the one of its hash is refused; it stays where it was for ever, and the new one is read."""
     mirror = tmp_path / "mirror"
     write_v2(mirror, database(many(20), version="7"))
     add(mirror, into)
@@ -182,15 +172,7 @@ def test_a_layout_2_that_is_being_published(tmp_path: Path, into: Path) -> None:
     put(mirror / "build_cache/index.json.hash", b"soon")
     with pytest.raises(SourceError, match="does not hold a sha256"):
         add(mirror, into)
-
-
-def test_a_mirror_that_moves_on_to_layout_3(tmp_path: Path, into: Path) -> None:
-    """Its old index stays where it was for ever, and the new one is read."""
-    mirror = tmp_path / "mirror"
-    write_v2(mirror, database(many(20), version="7"))
-    add(mirror, into)
     write_v3(mirror, database(many(25)))
-
     assert add(mirror, into).tags[0].specs == 25
 
 
@@ -224,8 +206,7 @@ def test_a_catalogue_of_many_stacks(tmp_path: Path, into: Path) -> None:
     cache = Cache(address=str(bucket / "cache_spack_io_index.json"))
     done = record(cache, into, now=NOW)
 
-    document = git(into, "show", "HEAD:_cache/develop/zlib/specs.md")
-    assert '"num_specs_by_stack": {"e4s": 3, "root": 5}' in document
+    assert '"num_specs_by_stack": {"e4s": 3, "root": 5}' in git(into, "show", "HEAD:_cache/develop/zlib/specs.md")
     assert [(count.tag, count.specs) for count in done.tags] == [("develop", 5), ("v1.0.0", 2)]
     ((tag, message),) = [(failed.tag, failed.message) for failed in done.failed]
     assert (tag, "half published" in message) == ("develop-2025-01-05", True)

@@ -58,7 +58,6 @@ def published(folder: Path) -> Site:
 
 
 def digests(site: Site) -> dict[str, dict[str, Any]]:
-    """Return what was written, by subscription."""
     paths = list(site.folder.glob("out/*/*.json"))
     found = {path.parent.name: json.loads(path.read_bytes()) for path in paths}
     assert len(paths) == len(found), "each change is told once"

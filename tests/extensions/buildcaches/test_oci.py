@@ -114,7 +114,6 @@ def cache(registry: RealRegistry, tmp_path: Path) -> Cache:
 
 @pytest.fixture
 def into(tmp_path: Path) -> Path:
-    """Where to record."""
     return tmp_path / "catalogue.git"
 
 
@@ -248,8 +247,7 @@ def test_a_login_does_not_go_to_others_in_the_clear(buildcaches: Path) -> None:
     ],
 )
 def test_registries_that_do_not_work(answer: Says) -> None:
-    answers = {"/v2/a/b/manifests/index.spack": answer, "/token": Says(body=b'{"token": "a\\nb"}')}
-    with serving(answers) as server:
+    with serving({"/v2/a/b/manifests/index.spack": answer, "/token": Says(body=b'{"token": "a\\nb"}')}) as server:
         image = Image(Registry(server.url, "a/b"), {}, RequestLimits(pause=0.01, attempts=2))
         with pytest.raises(SourceError):
             fetch_index(image, Validator())

@@ -36,9 +36,7 @@ def why(run: Run, tmp_path: Path, states: list[bytes], *asked: str, warning: str
     repository = tmp_path / "catalogue.git"
     for state in states:
         (write_v3 if layout == 3 else write_v2)(tmp_path / "mirror", state)
-        recorded = run("record", tmp_path / "mirror", "--into", repository, "--force")
-        assert recorded.exit_code == 0, recorded.error
-        assert warning in recorded.error
+        assert warning in run("record", tmp_path / "mirror", "--into", repository, "--force").error_of(0)
     text = run("why", *asked, "--repo", repository)
     found = run("why", *asked, "--repo", repository, "--format", "json")
     assert (text.exit_code, text.error, found.exit_code) == (0, "", 0)
@@ -48,7 +46,6 @@ def why(run: Run, tmp_path: Path, states: list[bytes], *asked: str, warning: str
 
 
 def both(before: Index, after: Index) -> list[bytes]:
-    """Return two indexes."""
     return [database(before), database(after)]
 
 

@@ -45,12 +45,10 @@ def test_nothing_of_that_name(run: Run, histories: dict[str, History], asked: st
 
 
 def check(run: Run, name: str, *arguments: object) -> dict[str, Any]:
-    """Run a command, check its JSON, and return it."""
     result = run(name, *arguments, "--format", "json")
     assert (result.exit_code, result.error) == (0, "")
     found: dict[str, Any] = json.loads(result.output)
-    schema = json.loads(run("help", "schema", name).output)
-    jsonschema.validate(found, schema, cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(found, json.loads(run("help", "schema", name).output), cls=jsonschema.Draft202012Validator)
     return found
 
 

@@ -45,14 +45,11 @@ def test_the_password_is_used_and_never_shown(address: PostgresAddress) -> None:
     assert wrong not in "".join(map(str, (error.value, error.value.__cause__, error.value.__context__)))
 
 
-def test_a_server_that_is_not_there_is_named(tmp_path: Any) -> None:
-    address = PostgresAddress(f"postgresql://cachewatch@/cachewatch?host={tmp_path}")
+def test_a_server_or_database_that_is_not_there_is_named(tmp_path: Any, address: PostgresAddress) -> None:
+    away = PostgresAddress(f"postgresql://cachewatch@/cachewatch?host={tmp_path}")
     with pytest.raises(StateError, match=r"postgresql://cachewatch@/cachewatch.*the server cannot be reached"):
-        open_database(address)
-    assert has_state(address), "perhaps one that cannot be read now"
-
-
-def test_a_database_that_is_not_there_is_named(address: PostgresAddress) -> None:
+        open_database(away)
+    assert has_state(away), "perhaps one that cannot be read now"
     other = PostgresAddress(address.url.replace("?", "_else?"))
     with pytest.raises(StateError, match=r"does not exist; create the database, and let the user own it"):
         open_database(other)
@@ -137,8 +134,7 @@ def test_times_are_moments_in_utc(database: PostgresDatabase) -> None:
 
 def test_a_writer_that_waits_too_long_is_told_why(address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(PostgresDatabase(address)) as first:
-        settings = [each.replace("10s", "50ms") for each in postgresql._SESSION]
-        monkeypatch.setattr(postgresql, "_SESSION", settings)
+        monkeypatch.setattr(postgresql, "_SESSION", [each.replace("10s", "50ms") for each in postgresql._SESSION])
         with closing(PostgresDatabase(address)) as second, first.write():
 
             def write() -> None:

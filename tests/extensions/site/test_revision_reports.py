@@ -151,7 +151,6 @@ def site(run: Run, histories: dict[str, History], tmp_path: Path) -> Path:
 
 
 def text_of(page: Path) -> str:
-    """Return the words of a page, without tags."""
     return " ".join(re.sub(r"<[^>]+>", " ", page.read_text()).split())
 
 

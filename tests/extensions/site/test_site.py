@@ -66,14 +66,12 @@ def _read(repository: Path, folder: Folder, revision: str = "HEAD") -> SiteConte
 def _build(path: Path, repository: Path, *digests: RenderedDigest, revision: str = "HEAD") -> Path:
     """Build the site of a repository, or bring it up to date, and return where it is."""
     folder = Folder(path)
-    feeds = {"ml team": "feeds/ml-team.atom"}
-    build(folder, _read(repository, folder, revision), digests, feeds, title="T")
+    build(folder, _read(repository, folder, revision), digests, {"ml team": "feeds/ml-team.atom"}, title="T")
     return path
 
 
 @pytest.fixture
 def built(run: Run, demo_repository: Path, tmp_path: Path) -> Path:
-    """The site of the demo."""
     result = run("site", tmp_path / "site", "--repo", demo_repository)
     assert result.exit_code == 0, result.error
     return tmp_path / "site"
@@ -161,8 +159,7 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
 
 def test_a_package_page_says_what_was_the_last_change(tmp_path: Path) -> None:
     both = catalogue({"a": [record(1)], "b": [record(2)]})
-    repository = history(tmp_path / "r.git", both, catalogue({"a": [record(1)]}))
-    _build(tmp_path / "site", repository)
+    _build(tmp_path / "site", history(tmp_path / "r.git", both, catalogue({"a": [record(1)]})))
     text = " ".join(_page(tmp_path / "site/package/b.html").text)
 
     assert "Gone." in text
@@ -174,8 +171,7 @@ def test_rebuilds_in_a_row_are_one_line(tmp_path: Path) -> None:
     """Whoever asks what happened is not told the same five times."""
     states = [catalogue({"a": [record(number)]}) for number in range(5)]
     states.append(catalogue({"a": [record(9, versions=["2.0"])]}))
-    repository = history(tmp_path / "r.git", *states)
-    _build(tmp_path / "site", repository)
+    _build(tmp_path / "site", history(tmp_path / "r.git", *states))
     text = " ".join(" ".join(_page(tmp_path / "site/package/a.html").text).split())
 
     assert "2025-06-05" in text
@@ -276,7 +272,6 @@ def test_hostile_text_is_harmless(tmp_path: Path) -> None:
 
 
 def _index(site: Path) -> dict[str, Any]:
-    """What the search field knows."""
     text = (site / "assets/index.js").read_text()
     found: dict[str, Any] = json.loads(text.removeprefix("cachewatch.index(").removesuffix(");\n"))
     return found
@@ -318,8 +313,7 @@ def test_digests_are_listed(demo_repository: Path, tmp_path: Path) -> None:
 def test_digests_lead_to_their_neighbours(demo_repository: Path, tmp_path: Path) -> None:
     """Within a subscription, to pages that are there; the first and the last have one neighbour."""
     digests = [replace(_digest(f"d{day}", day), html=f"<p>{day}</p>{PLACE}") for day in (1, 2, 3)]
-    other = replace(_digest("other", 2), subscription="hep", html=PLACE)
-    _build(tmp_path / "site", demo_repository, *digests, other)
+    _build(tmp_path / "site", demo_repository, *digests, replace(_digest("other", 2), subscription="hep", html=PLACE))
     pages = {file.stem: _page(file).links for file in (tmp_path / "site/digest").glob("*.html")}
 
     assert pages == {"d1": ["d2.html"], "d2": ["d1.html", "d3.html"], "d3": ["d2.html"], "other": []}
@@ -439,8 +433,7 @@ def test_what_cannot_be_written_is_named(demo_repository: Path, tmp_path: Path) 
 
 
 def test_a_site_has_a_past_of_one_revision(tmp_path: Path) -> None:
-    repository = history(tmp_path / "r.git", catalogue({"a": [record(1)]}))
-    _build(tmp_path / "site", repository)
+    _build(tmp_path / "site", history(tmp_path / "r.git", catalogue({"a": [record(1)]})))
 
     assert "One revision, of 1 Jun 2025." in (tmp_path / "site/index.html").read_text()
     assert "so nothing has happened" in (tmp_path / "site/revisions.html").read_text()

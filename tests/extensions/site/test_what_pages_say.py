@@ -130,8 +130,7 @@ def test_a_stack_that_lost_a_package_is_at_the_top_of_its_page(tmp_path: Path) -
     """Until it has the package again, newest loss first; a package that is gone altogether says that instead."""
     everywhere = [record(1, stacks=["e4s", "hep", "radiuss", "root"])]
     zlib = [everywhere, *([record(1, stacks=stacks)] for stacks in (["e4s", "hep", "root"], ["e4s", "root"]))]
-    states = [{"zlib": found} for found in zlib]
-    files = [catalogue(state) for state in states]
+    files = [catalogue({"zlib": found}) for found in zlib]
     found = read_site(history(tmp_path / "a.git", *files))
     back = read_site(history(tmp_path / "b.git", *files, catalogue({"zlib": everywhere})))
 
