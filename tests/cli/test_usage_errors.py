@@ -26,7 +26,7 @@ from helpers import document, record
         (["show", "zlib", "--versions", "1"], "show has no option --versions; write @RANGE behind the package\n"),
         (
             ["diff", "--format", "jsn"],
-            ": 'jsn' is not one of text, json, jsonl, csv, markdown, html; did you mean json?",
+            ": 'jsn' is not one of text, json, jsonl, csv, markdown, html; did you mean json",
         ),
         (["preview", "--format", "md"], ": 'md' is not one of text, html, markdown, json, eml; did you mean markdown?"),
         (["diff", "--fail-on", "removd"], "--fail-on 'removd' is not a kind of change; did you mean removed"),
