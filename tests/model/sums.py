@@ -181,8 +181,9 @@ class Sum:
     def _in_earlier_snapshot(self, tag: str, package: str) -> Versions:
         """Return what the last snapshot before `tag`, of the same series, that had a package had of it."""
         of_series = [other for other in self.known if is_snapshot(tag) and series_or_tag(other) == series_or_tag(tag)]
-        earlier = [other for other in of_series if other < tag and package in self.known[other]]
-        return self.known[max(earlier)][package] if earlier else Versions()
+        # Or it had it until it went from that snapshot alone.
+        had = {other: self.known[other].get(package) or self.past.get((other, package)) for other in of_series}
+        return had[max(earlier)] or Versions() if (earlier := [o for o in had if o < tag and had[o]]) else Versions()
 
     def _add_rows(self, news: News, there: Mapping[str, Versions]) -> Iterator[str]:
         packages = self.known[news.tag]

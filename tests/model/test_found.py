@@ -176,6 +176,11 @@ FOUND = {
         *seen(Step("remove"), Step("snapshot"), later=7 * DAY),
         *seen(Step("add", is_new=True), Step("snapshot"), later=7 * DAY),
     ],
+    "a package goes from a snapshot, and is in the next one with something new": [
+        *seen(Step("snapshot"), later=7 * DAY),
+        *seen(Step("remove", tag=1, package="pb"), Step("upgrade", package="pb"), later=7 * DAY),
+        *seen(Step("snapshot"), later=7 * DAY),
+    ],
     "two packages are gone for an urgent digest, one of them is back before the regular one, and the other after it": [
         change(Step("remove_tag")),
         *seen(Step("add", package="pc")),
