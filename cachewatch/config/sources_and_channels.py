@@ -6,7 +6,7 @@ from datetime import timedelta
 from importlib.util import find_spec
 from os.path import normpath
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -44,7 +44,7 @@ from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.errors import ConfigError
 from cachewatch.hooks import extensions, models
 from cachewatch.http.allowed_addresses import check_secrecy, is_loopback
-from cachewatch.report.digest_and_message_values import MAX_HTML
+from cachewatch.report.digest_and_message_values import MAX_HTML, Form
 
 _OF_CACHES = ("token_file", "login_file")
 _SCP_LIKE = re.compile(r"[\w.@-]+:(?!//).+")
@@ -226,6 +226,7 @@ class Retry(ConfigSection):
 class ChannelConfig(ConfigSection):
     """The keys of all types of channel."""
 
+    forms: ClassVar[frozenset[Form]] = frozenset({Form.MARKDOWN, Form.JSON})  # that it needs beside text and HTML
     type: str = _type("")
     name: str = not_in_file()
     retry: Retry = key("what happens when a delivery fails", Retry())
@@ -270,6 +271,7 @@ class Smtp(WithSecrets):
 class MailConfig(WithSecrets, ChannelConfig):
     """The keys of all types of channel that send mail."""
 
+    forms: ClassVar[frozenset[Form]] = frozenset()
     sender: Sender = key("sender of the mail: `Name <name@example.org>`", name="from")
     reply_to: Mail | None = key("address that replies go to", None, if_left_out="the address of `from`")
     bounces: Mail | None = key(
@@ -327,6 +329,7 @@ class MaildirConfig(MailConfig):
 class FileConfig(ChannelConfig):
     """Files of an archive."""
 
+    forms: ClassVar[frozenset[Form]] = frozenset({Form.MARKDOWN, Form.PAGE, Form.JSON})
     type: Literal["file"] = _type("file")
     path: Annotated[
         str, FromText(_place), placeholders("subscription", "period", "key", "ext", needed="subscription")
@@ -362,6 +365,7 @@ class FileConfig(ChannelConfig):
 class FeedConfig(ChannelConfig):
     """An Atom feed for each subscription."""
 
+    forms: ClassVar[frozenset[Form]] = frozenset({Form.FEED})
     type: Literal["feed"] = _type("feed")
     path: Annotated[str, FromText(_place), placeholders("subscription", needed="subscription")] = key(
         "path of the feeds, with `{subscription}`; no other channel may write to it"
@@ -381,6 +385,7 @@ class FeedConfig(ChannelConfig):
 class WebhookConfig(WithSecrets, ChannelConfig):
     """JSON that is posted to a URL."""
 
+    forms: ClassVar[frozenset[Form]] = frozenset({Form.JSON})
     type: Literal["webhook"] = _type("webhook")
     url: SecretUrl = secret("url", "URL to post to")
     preset: Literal["json", "mattermost", "slack", "discord", "matrix"] = key(
@@ -393,6 +398,7 @@ class WebhookConfig(WithSecrets, ChannelConfig):
 class AppriseConfig(WithSecrets, ChannelConfig):
     """Chats, through Apprise; requires the extra `cachewatch[apprise]`."""
 
+    forms: ClassVar[frozenset[Form]] = frozenset()
     type: Literal["apprise"] = _type("apprise")
     urls: Annotated[
         tuple[Secret, ...], ConvertedFrom(Password, lambda urls, _: tuple(map(Secret, urls.reveal().split())))

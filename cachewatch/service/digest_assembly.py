@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import closing, nullcontext, suppress
 from datetime import datetime, timedelta
 from functools import partial, reduce
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
 from cachewatch.config.settings_and_subscriptions import Config
-from cachewatch.config.sources_and_channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
+from cachewatch.config.sources_and_channels import FileConfig, MailConfig
 from cachewatch.core.advice.actions import TASKS
 from cachewatch.core.advice.environment_coverage import CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, OF_LOCK_FILE, PINNED, Known, Verb
@@ -299,12 +299,6 @@ def unconfirmed(draft: PendingDigest) -> PendingDigest:
 
 
 _LOG = Log()
-# The forms that a channel needs in addition to those made of each digest.
-_FORMS: Mapping[type[ChannelConfig], Set[Form]] = {
-    FeedConfig: {Form.FEED},
-    FileConfig: {Form.MARKDOWN, Form.PAGE, Form.JSON},
-    WebhookConfig: {Form.JSON},
-}
 
 
 class ChannelMessages(Struct, frozen=True, kw_only=True):
@@ -325,8 +319,8 @@ def build_messages(config: Config, stream: Stream, digest: Digest, *, forms: fro
     """Return the messages of every channel; `forms` are those to render, by default all that the channels need."""
     channels, rendered = [config.channels[name] for name in stream.channels], {}
     if forms is None:  # those of the channels, and of the site if the subscription is published
-        of_channels = (of for kind, of in _FORMS.items() if any(isinstance(each, kind) for each in channels))
-        forms = frozenset().union({Form.PAGE} if stream.subscription.publish else (), *of_channels)
+        of_site = {Form.PAGE} if stream.subscription.publish else ()
+        forms = frozenset[Form]().union(of_site, *(channel.forms for channel in channels))
     archive = next((channel.archive for channel in channels if channel.archive), None)
     packed = []
     for channel in channels:
