@@ -1,7 +1,8 @@
 """Report what changed in a Spack build cache. The names in `__all__` are the public API; docs/api.md describes them.
 
-Each name is loaded when it is first used, so that importing the package is fast. To read the code, start in
-comparison_flow.py.
+Each name is loaded when it is first used, so that importing the package is fast. To read the code, start where a
+command begins: `diff` in cli/diff.py, `once` in service/passes_and_leadership.py (run_pass). Both compare by the steps
+of comparison_flow.py.
 """
 
 __version__ = "0.2.0"

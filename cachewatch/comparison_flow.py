@@ -1,9 +1,13 @@
-"""The flow of a comparison, from documents to results. Start reading here.
+"""The flow of a comparison, from documents to results.
 
-A comparison names the documents that differ (sources). They are read, parsed (documents) and compared
-(core/comparison/package_changes) package by package, and then dropped. Two things are kept: a tally, from which the whole tag is
-judged (core/comparison/stacks_prunes_suspicion) and its statements are made (core/statements), and the parts of each package that
-the collector of the output format needs (report). Nothing here prints.
+`diff` (cli/diff.py) gets a Comparison, which names the documents that differ, from sources/before_and_after.py, calls
+`changesets`, and hands the reports to report/. A pass (service/passes_and_leadership.run_pass) takes the same steps by
+service/comparison_cache.py, to compare once for all streams.
+
+Documents are read, parsed (documents) and compared (core/comparison/package_changes) package by package, and then
+dropped. Two things are kept: a tally, from which the whole tag is judged (core/comparison/stacks_prunes_suspicion) and
+its statements are made (core/statements), and the parts of each package that the collector of the output format needs
+(report). Nothing here prints.
 """
 
 import gc

@@ -123,7 +123,7 @@ class TagPair(Struct, frozen=True, kw_only=True):
     before: Side
     after: Side
     difference: Difference
-    is_new_tag: bool = False  # only `after` has it; it is compared with its predecessor, if there is one
+    is_new_tag: bool = False  # only `after` has it; `before` is its predecessor in the same revision, if there is one
     is_lost_tag: bool = False  # only `before` has it
 
 
@@ -150,7 +150,7 @@ class Reader(Protocol):
     """Reads the contents of documents from a source, in order."""
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
-        """Yield the content of each blob. Raises SourceError if the source itself fails."""
+        """Yield for each blob, in order, its bytes or a text why it cannot be read. Raises SourceError."""
 
     def reopened(self) -> "Reader":
         """Return another reader of the same blobs, for another process."""
@@ -169,7 +169,7 @@ class Readers(Struct, frozen=True):
 
 
 class Tally(Struct):
-    """The totals of the selected packages, and the observations about the whole tag."""
+    """The totals of the selected packages, and what was `seen` of the whole tag, of which statements are made."""
 
     specs: SpecCounts = field(default_factory=SpecCounts)
     changed: int = 0
@@ -257,7 +257,7 @@ class ListCollector:
 
 
 class NoCollector(ListCollector):
-    """A collector for formats that need only the statements: it keeps nothing."""
+    """A collector for formats that need only the statements, which are made of the Tally: it keeps nothing."""
 
     def add(self, change: PackageChange) -> None:
         """Do nothing."""

@@ -97,7 +97,7 @@ def is_plain(pattern: str) -> bool:
 
 
 def matcher(pattern: str) -> Matches:
-    """Compile a pattern (without !). A regular expression matches anywhere unless it has ^ or $."""
+    """Return the test for a pattern (without !). A regular expression matches anywhere unless it has ^ or $."""
     if not is_expression(pattern):
         return re.compile(translate(pattern)).fullmatch
     options = re2.Options()  # RE2 never backtracks; names are untrusted
@@ -162,7 +162,10 @@ class Selection(Struct, frozen=True, kw_only=True):
         return self.versions.is_open or any(map(self.versions, signature.versions))
 
     def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
-        """Whether a change of these kinds is selected; not if one of its `own` is excluded, or that a package came or went."""
+        """Whether a change of these kinds is selected; of no kinds, whether every change is.
+
+        It is not if one of its `own` kinds, by which reports call it, is excluded, or that its package came or went.
+        """
         if self.kinds.is_open:
             return True
         if any(map(self.kinds.excludes, own)):
@@ -247,7 +250,7 @@ def spec_texts(words: Iterable[str]) -> list[str]:
 
 
 class SpecCondition(Struct, frozen=True):
-    """One condition of a spec filter: the attribute (`what`), a test, and the values a spec has of the attribute."""
+    """One condition of a spec filter; for messages, `values` returns what a signature has of the attribute `what`."""
 
     what: str
     test: Callable[[str, Signature], bool]

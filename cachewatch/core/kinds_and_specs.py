@@ -444,7 +444,7 @@ class PlaceChange(Struct, frozen=True, kw_only=True):
 
     stack, target: the place.  place: both in one value.  before, after: its versions there, oldest first.
     verdict: what happened.  kinds: all kinds of its changes.
-    loss: what is left of it, if the place is lost.  machines: those of it, if the place is lost or gained.
+    loss: what the tag still has instead, if the place is lost.  machines: those of it, if the place is lost or gained.
     outside: what the place has outside of the selection, if it is lost in a selection only.
     variants: those that an up- or downgrade lost and gained, where the place has others of the same name.
     """

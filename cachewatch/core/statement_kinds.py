@@ -40,7 +40,7 @@ Judged = MatchKind | SpecClass | Verdict
 
 
 class StatementKind(StrEnum):
-    """The kinds of statements, in the order in which they claim items. Their words are in templates/words.toml."""
+    """The kinds of statements, most important first. Their words are in templates/words.toml."""
 
     rank: int
     severity: Severity
@@ -219,7 +219,7 @@ class _Changed(Struct, frozen=True, kw_only=True):
 
 
 class Items(_Changed, frozen=True, kw_only=True, gc=False):
-    """Items of one package with the same change."""
+    """Items of one package with the same change: specs that were removed, added, paired, or changed their stacks."""
 
     stories: tuple[Story, ...]  # possible descriptions; the first that no other statement explains is used
     gone_values: frozenset[Attribute] = frozenset()  # of vanished specs, that their stacks no longer have
@@ -304,7 +304,7 @@ class Turnover(Struct, frozen=True):
 
 
 class Line(_Changed, frozen=True, kw_only=True):
-    """One line of a statement: a change of one package, with its items and kinds of change."""
+    """One line of a statement: what happened to some items of one package."""
 
     story: Story
     is_move: bool = False  # the same specs left stacks and joined others
@@ -412,7 +412,7 @@ def packages_of(losses: Iterable[OwnedLoss], wanted: LossClass) -> tuple[str, ..
 
 
 def lacking(statements: Iterable[Statement], wanted: LossClass = LossClass.GONE) -> tuple[str, ...]:
-    """Return the packages whose worst loss in any of the statements has the class `wanted`."""
+    """Return the packages whose worst loss, over all the statements, has the class `wanted`."""
     return packages_of((lost for one in statements for lost in one.losses), wanted)
 
 

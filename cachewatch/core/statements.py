@@ -1,8 +1,10 @@
-"""Combine changes into statements: the first kind of statement that fits takes an item, in the order of StatementKind.
+"""Combine changes into statements.
 
-`items_of` divides the changes of a package into items; an Observation collects all packages of a tag; `judge` finds
-what happened to the tag as a whole; `statements_of` makes statements of the selected items. `select_statements` drops
-nothing: statements that are not shown line by line remain in `rest`, to be summed up. The rules are in docs/laws.md.
+Each item (see Items in statement_kinds.py) goes to the first that explains it: a statement about its whole tag or a
+stack; one about a suspicious loss, changed values, a prune or a wave of rebuilds; else that of the first of its stories
+that no new or removed stack explains. The whole tag is judged before (stacks_prunes_suspicion.py). `select_statements`
+drops nothing: statements that are not shown line by line remain in `rest`, to be summed up. The rules are in
+docs/laws.md.
 """
 
 from collections import Counter, defaultdict

@@ -89,7 +89,7 @@ class VersionRange(Struct, frozen=True):
     """A version range as in Spack's `@low:high`: from `low` up to everything that begins with `high`.
 
     `1.2` is short for `1.2:1.2`, so it includes 1.2.3; `=1.2` is that version alone. A git reference or commit without
-    a number is that reference, whatever its number.
+    a number includes all versions of that reference, `git.main` also `git.main=1.2`.
     """
 
     low: str = ""  # unbounded if empty

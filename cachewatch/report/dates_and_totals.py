@@ -64,7 +64,7 @@ def accounting(statements: Iterable[Statement]) -> str:
 
 
 def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
-    """Return the lines of wanted kinds; all lines if only the statement itself is of a wanted kind."""
+    """Return the wanted parts of lines; all if only the statement is wanted, none if it is unwanted and of a tag."""
     is_whole = is_wanted(statement, wants)
     lines = tuple(filter(None, (divided(one, lambda part: is_wanted(part, wants))[0] for one in statement.lines)))
     return lines if lines and (is_whole or not statement.kind.is_of_tag) else statement.lines if is_whole else ()
@@ -155,7 +155,7 @@ def heading(report: Report) -> tuple[str, str]:
 
 
 def days(before: str | None, after: str | None) -> str:
-    """Return two days in words, with times if they are the same day: `25 May -> 1 Jun 2025`."""
+    """Return the days of two ISO times, `25 May -> 1 Jun 2025`, or a day with two clock times; "" if one is missing."""
     if not before or not after:
         return ""
     start, end = (datetime.fromisoformat(time).astimezone(UTC) for time in (before, after))

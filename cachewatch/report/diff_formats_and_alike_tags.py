@@ -22,7 +22,7 @@ from cachewatch.report.words_file import words
 
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:
-    """Consume the packages of `changeset` and return its report, with the facts that the reader asked for."""
+    """Compare the packages of `changeset`; return its report with wanted events, and what a FactCollector kept."""
     facts = {package: found for taken in changeset.collected() for package, found in taken or ()}
     return replace(changeset.report.about(asked.wants), facts=facts)
 

@@ -1,6 +1,11 @@
 """The values of reports: a digest, a notice to operators, a rendered digest, and the messages and results of channels.
 
-The bytes of messages are final: they are stored before anything is sent, and every retry sends the same ones.
+In order: a TagDigest for each tag; the Digest of all; a PendingDigest adds the moves of cursors
+(service/digest_assembly); a RenderedDigest has the texts; a Message, the final bytes for each target; all for a channel
+are its ChannelMessages. Stored, it is a DigestRecord; without content, a DigestSummary, or a HeldDigest with its Holds
+(store/digests_and_holds).
+
+The bytes of messages are stored before anything is sent, and every retry sends the same ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -196,7 +201,7 @@ def base_of(report: Report) -> str:
 
 
 def newest_day(report: Report) -> str:
-    """Return the day of the later revision (UTC); with its time, to tell which lock files are older, if both have it."""
+    """Return the day of the later revision (UTC), with its time if the earlier one is of that day, for lock files."""
     before, after = report.before.time or "", report.after.time or ""
     return after[: 16 if before[:10] == after[:10] else 10]
 

@@ -118,7 +118,7 @@ def _newest(covered: Resolution) -> str:
 
 
 def named(listed: Sequence[Resolution]) -> str:
-    """Return the first needed binaries, each with its machine and class of loss."""
+    """Return the first of these binaries as text, each with machine and class of loss, and how many more there are."""
     shown = []
     for one in listed:
         machine = safe("-".join(filter(None, (one.need.platform, one.need.os, one.need.target))))

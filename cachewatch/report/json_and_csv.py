@@ -143,7 +143,7 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
 
 
 def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
-    """Return places as JSON with the ids of their statements; losses of one on a `whole` tag have no class."""
+    """Return places as JSON with the ids of their statements; of a statement on the `whole` tag, without losses."""
     places = []
     for members, loss, place, is_owned in one.places:
         known = owners.get((one.package, place))

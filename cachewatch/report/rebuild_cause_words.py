@@ -62,7 +62,7 @@ def _said(key: str, cause: Cause, name: str, n: int, own: Words) -> str:
 
 
 def change_in_words(cause: Cause) -> str:
-    """Return the old and the new value: 1.3 -> 1.3.1."""
+    """Return the old and the new value of a cause as text, `1.3 -> 1.3.1`; a missing one is `none`."""
     return f"{_text(cause.before)} -> {_text(cause.after)}"
 
 
@@ -77,7 +77,7 @@ def _text(value: Value) -> str:
 
 
 def listed(texts: Iterable[str]) -> str:
-    """Return the first few names, and how many more there are."""
+    """Return the first six of some safe texts, and how many more there are."""
     return first_of(list(texts), _MOST_LISTED)
 
 

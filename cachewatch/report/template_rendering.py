@@ -35,12 +35,12 @@ from cachewatch.runtime.worker import Limits, Worker
 
 
 def day(time: str | None, zone: str = "UTC") -> str:
-    """Return a time as a day: 1 June 2025."""
+    """Return an ISO time as a day, 1 June 2025; `unknown` for None."""
     return "{0.day} {0:%B %Y}".format(_local(time, zone)) if time else "unknown"
 
 
 def moment(time: str | None, zone: str = "UTC") -> str:
-    """Return a time with minutes and zone: 1 June 2025 06:00 CEST."""
+    """Return an ISO time with minutes and zone, 1 June 2025 06:00 CEST; `unknown` for None."""
     return f"{day(time, zone)} {_local(time, zone):%H:%M %Z}" if time else "unknown"
 
 
@@ -49,7 +49,7 @@ def _local(time: str, zone: str) -> datetime:
 
 
 def days_between(since: str, until: str) -> str:
-    """Return the time between two moments in words: 3 days."""
+    """Return the time between two ISO times in words: 3 days."""
     return how_long((datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds())
 
 
@@ -71,7 +71,7 @@ def arrows(text: str) -> str:
 
 
 def short(revision: str | None) -> str:
-    """Return the beginning of a revision's hash."""
+    """Return the first ten digits of a revision's hash; "" for None."""
     return (revision or "")[:10]
 
 

@@ -55,26 +55,26 @@ def _named(count: int, most: int) -> int:
 
 
 def first_of(texts: Sequence[str], most: int = MOST_NAMES, rest: str = " and {:,} more", *, by: str = ", ") -> str:
-    """Return the first `most` texts, and how many more there are."""
+    """Join the first `most` texts by `by`; `rest` counts the others, but a single other one is shown instead."""
     most = _named(len(texts), most)
     left = len(texts) - most
     return by.join(texts[:most]) + (rest.format(left) if left > 0 else "")
 
 
 def names(found: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Return the first of some untrusted names, and how many more there are."""
+    """Return the first `most` of untrusted names, made safe and cut, and how many more there are."""
     most = _named(len(found), most)
     return first_of([*(safe_name(name)[:_LONGEST_NAME] for name in found[:most]), *found[most:]], most)
 
 
 def and_more(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
-    """Return the first names and the number of the others, in the words `own`: `umpire, raja, chai, 7 more`."""
+    """Return what `names` returns, with the number of the others in the words `own`: `umpire, raja, chai, 7 more`."""
     shown = (safe_name(text)[:_LONGEST_NAME] for text in texts[: most + 1])
     return listed([*shown, *texts[most + 1 :]], own, most)
 
 
 def listed(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
-    """Return the same of safe texts, such as names with what is said of each."""
+    """Return what `and_more` returns, of safe texts, such as names with what is said of each."""
     most = _named(len(texts), most)
     more = [own.say("other", "more", len(texts) - most)] if len(texts) > most else []
     return ", ".join((*texts[:most], *more))
@@ -291,7 +291,7 @@ def other_values(one: Statement, own: Words, noun: tuple[str, str], most: int = 
 
 
 def other_value(effect: Effect, own: Words, noun: tuple[str, str] = ("spec", "specs"), most: int = MOST_NAMES) -> str:
-    """Return one of these changes."""
+    """Return what else changed with values, for one of them: `gcc 13.2.0 -> 14.1.0 for 4 specs of zlib`."""
     key = {StatementKind.BESIDE: "newly", StatementKind.NO_LONGER: "without"}.get(effect.kind, "")
     values = safe_name(" ".join(map(_value, effect.before or effect.after)))
     return own.say(
@@ -392,7 +392,7 @@ def outside(there: Outside | None, own: Words) -> str:
 
 
 def there_outside(there: Outside | None, own: Words) -> str:
-    """Return the same without the remark that it is outside of the filter."""
+    """Return what `outside` returns, without the remark on the filter; "" if nothing is there."""
     if there is None:
         return ""
     versions = (there.version,) if there.version else ()
@@ -476,7 +476,7 @@ def unbuilt(statement: Statement, own: Words) -> str:
 
 
 def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:
-    """Return the wanted changes in words: of the tag, of packages (first stack and target each), then lost places."""
+    """Return the wanted changes in one line: of the whole tag, of packages with their first place, then lost places."""
     of_tag, packages, places = [], dict[str, set[Place]](), []
     for statement in statements:
         if not any(map(wants, statement.kinds)):
@@ -524,7 +524,7 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
 
 
 def tag_event(report: Report, kinds: Collection[Kind] = tuple(Kind)) -> str:
-    """Return that the tag is new or was removed, `new tag develop-2025-06-01`, if `kinds` has that; else ""."""
+    """Return the words for a new or removed tag, `new tag develop-2025-06-01`; "" for another, or if not in `kinds`."""
     event = report.tag_event
     if event is None or event.kind not in kinds:
         return ""

@@ -37,16 +37,16 @@ class Words:
         return self._values.get((path, key))
 
     def text(self, path: str, key: str) -> str:
-        """Return a text without placeholders; "" if there is none."""
+        """Return the text `key` of the entry `path`, or of one above it, with its placeholders; "" if there is none."""
         found = self.find(path, key)
         return found if isinstance(found, str) else ""
 
     def say(self, path: str, key: str, n: int = 2, **values: object) -> str:
-        """Return a sentence with its placeholders filled in; `n` chooses the singular or plural of {is|are}."""
+        """Return a text, found as by `text`, filled with `values`; `n` is {n}, and chooses the words of {is|are}."""
         return fill(self.text(path, key), n, values)
 
     def forms(self, path: str, key: str, n: int = 2, **values: object) -> list[str]:
-        """Return all wordings of a text, the longest first, except those that use unknown values."""
+        """Return all wordings of a list of texts, filled as by `say`, but for those with unknown or empty `values`."""
         found = self.find(path, key) or ()
         known = {name for name, value in values.items() if value != ""}
         return [fill(one, n, values) for one in found if _fields(one) <= known | {"n"}]
@@ -87,7 +87,7 @@ def words(folder: Path | None = None) -> Words:
 
 
 def entries(name: str, folder: Path | None = None) -> dict[str, Any]:
-    """Return the entries of our file `name`, replaced by those of the file with that name in `folder`."""
+    """Return the entries of our file `name`; those in the file of that name in `folder` replace them one by one."""
     own = tomllib.loads(shipped_template(name) or "")
     try:
         theirs = tomllib.loads(read_inside(folder, name, most=_LONGEST).decode() if folder else "")

@@ -119,6 +119,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             lost = {name: those for name, those in found.items() if name not in had}
             bases[tag] = {**self.returns.bases(lost), **bases.get(tag, {})}
         restored: dict[str, Mapping[str, RestoredDocument]] = {}
+        # What changed since the last report? Documents that are back are compared with what was last reported of them.
         news = compare(bases, {})
         builds = {each.name: own for each in news if each.name in gap.tags and (own := self.returns.builds(each.tag))}
         for each in news:
@@ -128,9 +129,9 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
                 restored[each.name] = self.returns.restored(lost, each.tag.report.before, self.isolation)
                 others = {name: those for name, those in built.items() if name not in restored[each.name]}
                 bases[each.name] = {**self.returns.bases(others), **known_bases}
-        if builds:
+        if builds:  # what changed in packages that stacks build again, since that was last reported?
             news = compare(bases, restored)
-        # A document that is unreadable in the earlier state is compared with its last readable version.
+        # What changed in documents that are unreadable in the earlier state, since they were last readable?
         if earlier := self.documents.earlier(news, bases):
             bases = {tag: {**bases.get(tag, {}), **earlier.get(tag, {})} for tag in {*bases, *earlier}}
             news = compare(bases, restored)
@@ -146,6 +147,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         statements = {each.name: tuple(all_statements(each.tag)) for each in news}
         last = {tag: {**last.get(tag, {}), **earlier.get(tag, {})} for tag in {*last, *earlier}}
         if bases != last or any(restored.values()):
+            # Which hashes are gone since the last report, when what is back had none?
             since = {each.name: each.tag for each in compare(last, {})}
             news = tuple(replace(each, tag=removals.gone_since(each.tag, since.get(each.name))) for each in news)
         more: list[tuple[str, Statement]] = []

@@ -266,7 +266,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return Silencing(silences, wants or self.selection().wants, source=self.source.name, tag=tag, day=day)
 
     def coverage(self, bases: Bases, restored: Restored) -> tuple[Coverage, Coverage] | None:
-        """Return the environment's coverage by all tags of the stream: as last reported, and now."""
+        """Return the environment's coverage as last reported (`bases` as in `compared`) and now; None without one."""
         if self.environment is None:
             return None
         told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}

@@ -1,4 +1,4 @@
-"""Compare two states of a tag once in a pass; every stream then selects its part of the result.
+"""Compare two states of a tag once in a pass, by the steps of comparison_flow; every stream selects its part.
 
 A worker process writes the results to a file, since it may end at any time. Subscriptions that select the same share
 the news of a tag (`remembered`), too.
@@ -252,7 +252,7 @@ class Comparisons:
         self.urgent: dict[str, tuple[frozenset[Hashable], frozenset[tuple[str, str]]]] = {}
 
     def compared(self, source: str) -> ComparedTags:
-        """Return the tags of `source` that this pass has compared."""
+        """Return the cache of what this pass compared of `source`."""
         if source not in self._compared:
             # Another folder each time: a process may remember what it read under the last name.
             self._folder = self._folder or TemporaryDirectory(prefix=_PREFIX, dir=self._place)

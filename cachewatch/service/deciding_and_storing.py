@@ -73,7 +73,10 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
 
 
 def store(connection: Connection, context: Context, stream: Stream, draft: PendingDigest, packed: Packed) -> None:
-    """Store the digest `draft` with the messages `packed`, and move the cursors, unless it is held for operators."""
+    """Store the digest `draft` with the messages `packed`.
+
+    The cursors move now, also with an empty digest; the moves of a held one are kept with it until operators decide.
+    """
     now, name, pin = context.clock(), stream.subscription.name, stream.subscription.match.pinned
     digests.store_holds(connection, name, stream.name, draft.holds)
     if not (packed and draft.hold):
@@ -177,7 +180,10 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
 
 
 def decide(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> StreamDecision:
-    """Decide what to write, without the database; after a failure, that is at least where the stream begins."""
+    """Decide what to write, without the database; after a failure, that is at least where the stream begins.
+
+    It finds the slot that is due, if any; `_drafts` decides whether a digest is.
+    """
     now = context.clock()
     is_planned = stream.is_each_revision or is_current(stream, state.slot, now)
     decision = StreamDecision(plans_slot=not is_planned)
@@ -229,7 +235,10 @@ def _begin(context: Context, stream: Stream, state: StreamState, comparisons: Co
 def _drafts(
     context: Context, stream: Stream, state: StreamState, slot: Slot | None, comparisons: Comparisons
 ) -> Drafts | None:
-    """Return the digests to store, each with its messages; None if none is due. `slot` is the one that is due."""
+    """Return the digests to store, each with its messages; None if none is due.
+
+    One is due, outside of `quiet:` hours, in its `slot`, with news for a stream of each revision, or after a hold.
+    """
     now = context.clock()
     if quiet_until(context.config.quiet, now, context.config.timezone) > now:
         return None  # held, and merged into the first digest afterwards

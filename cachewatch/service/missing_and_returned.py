@@ -207,7 +207,7 @@ class Returns(Struct, frozen=True):
     known: Remembered  # the removals that the subscription remembers
 
     def documents(self, tag: str, wanted: Callable[[str], bool]) -> Mapping[str, list[Departure]]:
-        """Return the packages whose documents are back in a tag, each with its removals, earliest first."""
+        """Return the `wanted` packages that have a document in a tag again, each with its removals, earliest first."""
         departures = [one for one in self._departures(tag) if one.kind not in _IN_DOCUMENTS]
         has = packages_of(self.repository, self.newest, tag) if departures else {}
         back: defaultdict[str, list[Departure]] = defaultdict(list)
@@ -457,7 +457,7 @@ def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
 
 
 def pruned(wave: AnnouncedWave) -> Statement:
-    """Return the statement that announced old builds were pruned."""
+    """Return the statement that old builds, whose prune a digest announced, are gone."""
     return Statement(kind=StatementKind.PRUNE, counts=Counts(vanished=wave.count), kinds=frozenset({Kind.PRUNE}))
 
 

@@ -169,7 +169,7 @@ class Polls:
             end_threads(self._threads)
 
     def __iter__(self) -> Iterator[frozenset[str]]:
-        """Yield the pending sources: within five seconds, and after each answer. Raises the first error of storing."""
+        """Yield the pending sources, often none: in five seconds, and after each answer. Raises the first error of storing."""
         _, late = wait(self._polls, _GRACE_SECONDS)
         yield frozenset(self._polls[each] for each in late)
         for future in as_completed(late):
@@ -252,7 +252,10 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 def run_pass(context: Context) -> Result:
-    """Do everything that is due; a source that fails or hangs delays only the digests that depend on it."""
+    """Poll every source, and create and send what is due; a source delays only the digests that depend on it.
+
+    Sources are polled however recently they were before: `poll.every` is for the daemon.
+    """
     begun, untold, is_well = context.clock(), list(streams_of(context.config)), False
     with Worker(go_on=context.go_on) as worker:
         worker.start()  # before there are threads
@@ -296,7 +299,7 @@ def _log_what_waits(connection: Connection, context: Context, begun: datetime) -
 
 
 def create_digests(context: Context) -> None:
-    """Create the digest of every due stream."""
+    """Create the digest of every due stream, for the daemon; it polls and sends by other jobs."""
     with Worker(go_on=context.go_on) as worker:
         _create_digests(context, streams_of(context.config), worker)
 

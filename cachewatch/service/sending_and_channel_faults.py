@@ -2,6 +2,9 @@
 
 No transaction is open while a message is sent: a delivery is claimed before. If the process ends before it stored a
 result, the message is sent again: the same bytes with the same Message-ID.
+
+In order: the channel answers with a DeliveryResult, which has a DeliveryOutcome and the other side's words; `_Run` may
+blame the channel instead; `_judge` makes an `_Outcome` of it, with the DeliveryState to store and what is `said` of it.
 """
 
 import re
@@ -56,7 +59,7 @@ class _Outcome(Struct, frozen=True):
 
 
 def deliver_all(context: Context, *, is_last: bool) -> None:
-    """Send what is due. Unless `is_last`, mere refusals are tried again later."""
+    """Send what is due; `is_last` as in `deliver`."""
     for _ in range(2):  # the second time for notices of failures, perhaps through a channel that was used before
         with context.database.read() as connection:
             due = deliveries.due_channels(connection, context.clock())
@@ -77,7 +80,10 @@ def report_removed_channels(context: Context) -> None:
 
 
 def deliver(context: Context, name: str, *, is_last: bool = True) -> None:
-    """Send everything that is due through the channel `name`."""
+    """Send everything that is due through the channel `name`.
+
+    Unless `is_last`, a later call of the pass follows, and messages refused before any was accepted are queued for it.
+    """
     for answered in list(context.unwritten.values()):  # results that could not be stored before
         if answered[0].channel == name:
             _settle(context, *answered)

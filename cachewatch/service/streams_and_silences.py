@@ -161,7 +161,10 @@ def is_current(stream: Stream, slot: Slot | None, now: datetime) -> bool:
 
 
 def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:
-    """Return the streams that may have work: to begin, plan or create a digest, or with a held one or an open alert."""
+    """Return the streams that may have work: to begin, plan or create a digest, or with a held one or an open alert.
+
+    It only leaves out those that surely have none: `decide` looks which slot is due, and `_drafts` whether a digest is.
+    """
     newest, compared = health.newest_revisions(connection), cursors.compared_revisions(connection)
     slots = digests.pending(connection)
     open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}

@@ -111,9 +111,9 @@ def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
 
 
 def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ...]:
-    """Return the packages that earlier digests asked readers to require, and that none of `actions` requires or copies.
+    """Return the packages that earlier digests asked readers to require, copy or build and of which that is over.
 
-    What some machines or stacks have again while others still lack it is named with these.
+    They are paired with ""; one that `actions` still name, with the machines or stacks that have it again.
     """
     asked = {name for one in (*known.tasks, *known.quiet) if one.is_requirement or one.is_copy for name in one.names}
     asked |= {name for _, verb, name in known.since if verb is Verb.BUILD}
@@ -185,7 +185,10 @@ def _is_open(task: Action, left: Resolution | None) -> bool:
 
 
 def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
-    """Return a requirement with the versions that readers already require because of open actions that it replaces."""
+    """Return `action`, if it is a requirement, with the builds that the open actions it replaces asked for.
+
+    After a downgrade, the newer of both versions is required.
+    """
     asked = [need for one in tasks if action.is_requirement and action.covers(one) for need in one.needs]
     if action.because is not Because.DOWNGRADED:
         return replace(action, needs=tuple(dict.fromkeys((*action.needs, *asked))))
@@ -323,7 +326,7 @@ def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
 
 
 def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the packages that the newer snapshot lacks, and those that it has only in other builds or versions."""
+    """Return the packages that the snapshot to move to lacks, and those that it has in other builds or versions."""
     if pin.move is not None:
         removed = pin.move.removed
         gone, other = (

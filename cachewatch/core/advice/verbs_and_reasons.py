@@ -120,7 +120,7 @@ class Pinned(Struct, frozen=True, kw_only=True):
 
 
 class Alternative(Struct, frozen=True):
-    """The snapshot that has the most binaries of an environment, how many it has, and how many there are."""
+    """The snapshot that has most binaries of an environment, how many it has, and how many are needed (`of`)."""
 
     tag: str
     has: int

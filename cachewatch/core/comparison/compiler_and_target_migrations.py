@@ -196,9 +196,11 @@ class TagValues(Struct):
                     packages[text] += names
 
     def widespread(self, unchanged: Callable[[], Mapping[str, Collection[Signature]]]) -> tuple[ValueChange, ...]:
-        """Return the changes of values that are widespread in the tag, those of most packages first.
+        """Return up to 100 changes of values that are widespread in the tag, those of most packages first.
 
-        `unchanged` reads the documents that did not change; their packages count as still having the old value.
+        A change is widespread if at least five packages of a stack, and four fifths of those with the old value, made
+        it alike. `unchanged` reads the documents that did not change; their packages count as still having the old
+        value.
         """
         taken = {step: stacks for step, stacks in self.steps.items() if max(map(len, stacks.values())) >= FEW_PACKAGES}
         if not taken:

@@ -293,7 +293,7 @@ class PlaceJudgement(Struct, frozen=True):
     versions_gained: Set[str]
 
     def kinds(self, variants: Iterable[Set[str]]) -> frozenset[Kind]:
-        """Return the kinds of change that the verdict implies; `variants` are those that it lost and gained."""
+        """Return the kinds of change of the place; `variants` is the property of that name, to compute it once."""
         kinds = {Kind(STATEMENT_OF[self.verdict])}
         if self.before and self.after:
             kinds |= {
@@ -547,7 +547,7 @@ def count_specs(
 
 
 def kinds_of(change: PackageChange) -> frozenset[Kind]:
-    """Return all kinds of change of a package; kinds are determined nowhere else.
+    """Return all kinds of change of a package.
 
     An added or removed package has versions that are added or removed, but no other compilers, systems, targets or
     variants than before.

@@ -106,12 +106,13 @@ class Reported(Struct, frozen=True):
 def report_differences(pairs: Mapping[str, SpecSides]) -> Mapping[str, Reported]:
     """Return the differences between the two sides of each package.
 
-    DeepDiff, which is used here and nowhere else, gets all packages in one call, because each call has a fixed cost:
+    DeepDiff, which is used here and nowhere else, compares all packages in one call, because each call has a fixed
+    cost. It gets each side, without what is equal, as one mapping, which is flat because DeepDiff copies the path to
+    each difference:
 
         {(package, "versions", ""): {version: 1}, ..., (package, "specs", version): {key: count}, ...}
 
-    It is flat, because DeepDiff copies the path to each difference. What is equal is left out before. A key is a number,
-    which stands for a signature; the section "package" tells that a side has the package.
+    A key is a number, which stands for a signature; the section "package" tells that a side has the package.
     """
     keys: dict[Signature, str] = {}
     before: _Plain = {}

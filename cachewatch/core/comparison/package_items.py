@@ -76,7 +76,7 @@ _EVERYTHING = Selection()
 def items_of(
     change: PackageChange, selection: Selection = _EVERYTHING, *, values: PackageValues | None = None
 ) -> tuple[Items, ...]:
-    """Return all items of `change`, which is the part that `selection` selects; `values` are computed if None."""
+    """Return all items of `change`, the part that `selection` selects; `values` are what `values_of` returns of it."""
     return _ItemsReader(change, selection, values or values_of(change)).items()
 
 

@@ -177,7 +177,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return {old: new for one in self.merges for old, new in one.new_names.items()}
 
     def under_new_names(self, items: Sequence[Items], selection: Selection | None = None) -> Sequence[Items]:
-        """Return the items of a `selection`, or of the whole tag, with those of renamed stacks under their new names."""
+        """Return `items`, of a `selection` or of the whole tag, with renamed stacks compared under their new names."""
         renamed: Mapping[str, tuple[Items, ...] | None] = self.renamed
         if renamed and selection and not selection.takes_all_specs:
             sees = selection.stacks

@@ -87,7 +87,7 @@ class Section(Struct, frozen=True, kw_only=True):
 
 
 def happened(digest: Digest, words: Words, rows: int) -> list[str]:
-    """Return a sentence for each of the most important events; `rows` is the number of rows in the table."""
+    """Return sentences about the most important events, without lists that a table of up to ten `rows` shows."""
     loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS]
     loud = [*(one for one in loud if one.kind != "environment"), *_prunes(digest, is_news=True)]
     loud += _harmless_stacks(digest)

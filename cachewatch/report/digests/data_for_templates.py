@@ -70,7 +70,7 @@ class Contents(Struct, frozen=True, kw_only=True):
 
 
 def contents_of(digest: Digest, words: Words) -> Contents:
-    """Say what is in a digest."""
+    """Return the sentences and rows of a digest."""
     sections = first_screen.sections(digest, words)
     happened = first_screen.happened(digest, words, sum(len(section.rows) for section in sections))
     return Contents(

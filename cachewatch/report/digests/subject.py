@@ -186,7 +186,7 @@ class Clause:
 
     @property
     def counted(self) -> str:
-        """The clause of a list as a mere number."""
+        """The wording of a list that only counts its packages: `2 upgrades`."""
         n = len(self.items)
         return self._words.say(self.path, "counted", n, where=self.where(), packages=number(n, "package"))
 
@@ -490,14 +490,14 @@ def _by_past(fact: Fact) -> Iterator[Fact]:
 def clauses_of_statements(
     statements: Iterable[Statement], tag: str, day: str, without: Collection[str] = ()
 ) -> list[Clause]:
-    """Group the statements about `tag` in a revision of `day` into clauses, without a digest; some by id left out."""
+    """Group the statements about `tag` in a revision of `day` into clauses, but those with an id in `without`."""
     told = tuple(one for one in statements if one.id not in without)
     facts = assess([ComparedTag(source="", tag=tag, day=day, statements=told)]).facts
     return clauses_of(None, facts, words())
 
 
 def title(digest: Digest, words: Words) -> str:
-    """Return the subject in ASCII: the first facts that fit, then the count of the longest list that is left."""
+    """Return the subject in ASCII: the first two or three clauses that fit, and the size of the longest other list."""
     facts = facts_of_subject(digest.assessment)
     prefix = subject_prefix(digest.subscription, is_urgent=digest.is_urgent)
     room = WIDEST - len(prefix)
@@ -603,7 +603,7 @@ def _nothing(digest: Digest, words: Words) -> str:
 
 
 def is_rebuilt_again(digest: Digest) -> bool:
-    """Tell whether nearly everything was rebuilt in place since an earlier digest asked to re-concretize an environment."""
+    """Tell whether nearly all was rebuilt in place or migrated while a request to re-concretize a lock file is open."""
     found = digest.assessment
     is_asked = any(one.verb is Verb.RECONCRETIZE for one in found.due)
     is_open = any(one.verb is Verb.RECONCRETIZE for one in found.still_open)
