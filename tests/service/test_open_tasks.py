@@ -1,5 +1,6 @@
 """What earlier digests asked for: it stays open until the tag, whatever a subscription selects, says that it is settled."""
 
+import random
 from functools import partial
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from helpers import Record, catalogue, lock, records, spec_hash
 from readers import CONFIG, DAY, WAITING, Made, Packages, Readers, body, many, wait
 
+from cachewatch.core.advice.verbs_and_reasons import LASTING
 from cachewatch.store import cursors_and_remembered as cursors
 
 ML = CONFIG.replace("changes: [all],", "match: {stacks: [ml]},")
@@ -459,3 +461,40 @@ def test_a_requirement_of_a_stack_lasts_when_it_is_renamed_and_the_package_goes(
     assert "are there again" not in renamed
     assert "require mpi@1.12 or @1.13 (the version that you use) before" in removed
     assert "If you required mpi for x86_64_v3 only, as an earlier mail asked: builds of it are there again" in back
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_what_was_asked_for_lasts_until_it_is_taken_back(made: Made, seed: int) -> None:
+    """In random histories of two packages in three stacks, which lose, regain, up- and downgrade them."""
+    chance, targets = random.Random(seed), {"hep": "x86_64_v3", "ml": "x86_64_v3", "arm": "aarch64"}
+    cells: list[dict[tuple[str, str], tuple[str, int] | None]] = [
+        {(name, stack): (chance.choice("123"), 0) for name in ("one", "two") for stack in targets}
+    ]
+    for day in range(1, 7):
+        fresh = [None, None, *((version, day) for version in "123")]
+        cells.append({key: chance.choice(fresh) if chance.random() < 0.35 else cell for key, cell in cells[-1].items()})
+    states = []
+    for state in cells:
+        state_packages: Packages = many(20)
+        for place, ((name, stack), cell) in enumerate(state.items()):
+            values = {"versions": [cell[0]] if cell else [], "target": targets[stack], "stacks": [stack, "root"]}
+            found = records([100 * cell[1] + place], **values) if cell else []
+            state_packages[name] = [*state_packages.get(name, ()), *found]
+        states.append({name: found for name, found in state_packages.items() if found})
+    readers, asked, days = made(*map(catalogue, states), config=CONFIG), set[str](), set[tuple[str, str]]()
+    for number, state in enumerate(cells[1:], 2):
+        readers.go_on()
+        for digest in readers.made:
+            own = digest.assessment
+            lifted = {name for name, places in own.lifted if not places}
+            required = {one.package for one in (*own.required, *own.to_copy)}
+            assert lifted.isdisjoint(required)
+            assert asked <= required | {name for name, _ in own.lifted}
+            days |= {(f"2025-06-{number:02}", name) for one in own.due for name in one.names}
+            lasting = [one for one in own.still_open if one.because in LASTING]
+            assert {(one.since, name) for one in lasting for name in one.names} <= days
+            for one in (each for each in own.required if each.machine in targets):
+                has = state[one.package, one.machine]
+                assert has is None or has[0] < one.spec.partition("@")[2]
+            asked = required
