@@ -73,7 +73,7 @@ class Globs(Patterns):
         return _matchers(patterns)
 
     def deciding(self, name: str) -> str | None:
-        """Return the pattern that decides about `name`: the first that excludes it, else the first that includes it."""
+        """Return the pattern that decides on `name`: the first that excludes it or else includes it; None without."""
         excluding = (p for p in self.patterns if p.startswith("!") and matcher(p[1:])(name))
         including = (p for p in self.patterns if not p.startswith("!") and matcher(p)(name))
         return next(excluding, None) or next(including, None)

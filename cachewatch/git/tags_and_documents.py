@@ -240,7 +240,7 @@ def tags_of(repository: Repository, revision: Revision, others: Collection[str] 
 def _states(
     repository: Repository, before: Revision, after: Revision, *, had: Folders, has: Folders, wanted: Wanted
 ) -> Iterator[tuple[TagState, TagState]]:
-    """Yield pairs of states to compare, earlier and later: of the tag that a revision names, or of each wanted tag."""
+    """Yield pairs to compare, earlier and later: of the tag that a revision names or of each wanted, or snapshots."""
     old, new = had.ids, has.ids
     if before.tag or after.tag:
         tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""

@@ -248,7 +248,7 @@ def problem_of(entry: TreeEntry | None) -> str:
 
 
 def blob_of(folder: str, package: str, entry: TreeEntry | None) -> Blob | None:
-    """Return the document of a package, given its entry; `folder` is that of its tag."""
+    """Return the document of a package, given its entry, or None; `folder` is that of its tag."""
     if entry is None:
         return None
     _, key, paths = entry

@@ -158,7 +158,7 @@ def due_channels(connection: Connection, now: datetime) -> list[str]:
 
 
 def claim(connection: Connection, channel: str, now: datetime, owner: str) -> Delivery | None:
-    """Mark the next due delivery of `channel` as being sent by `owner`, in the order of digests for each target."""
+    """Mark the next due delivery of `channel` as being sent by `owner`, and return it; of each target, the oldest."""
     is_next = _IS_OPEN, deliveries.c.state != DeliveryState.SENDING, _is_due(now), _IS_FIRST
     query = select(*_ABOUT).where(deliveries.c.channel == channel, *is_next).order_by(deliveries.c.id).limit(1)
     row = connection.execute(query).one_or_none()

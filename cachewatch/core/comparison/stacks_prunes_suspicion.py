@@ -148,7 +148,7 @@ class Merge(Struct, frozen=True):
 
     @property
     def new_names(self) -> NewNames:
-        """The new name of each stack, if that is one."""
+        """The new name of each removed stack; empty if several stacks joined."""
         return dict.fromkeys(self.removed, self.joined[0]) if len(self.joined) == 1 else {}
 
 
@@ -206,10 +206,11 @@ def judge(
 ) -> Judgement:
     """Judge the whole tag.
 
-    `declared` are the stacks that the tag itself lists before and after, or None; `survey` reads the documents that did
-    not change, and is called at most once. A loss can be suspicious only if one revision lies between the two states
-    (`is_neighbour`). `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
-    `compare_renamed` compares packages of renamed stacks again.
+    `whole` is the kind of statement on a tag that only one side has, None for others. `declared` are the stacks that
+    the tag itself lists before and after, or None; `survey` reads the documents that did not change, and is called at
+    most once. A loss can be suspicious only if one revision lies between the two states (`is_neighbour`). `is_pruned`
+    tells whether specs that no stack builds will be removed, as happens in branches. `compare_renamed` compares
+    packages of renamed stacks again.
     """
     unchanged = cache(lambda: {**survey(), **seen.unchanged})
     if not (packages.before and packages.after):

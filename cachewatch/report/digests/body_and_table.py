@@ -158,7 +158,7 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
 
 
 def lacked(statements: Sequence[Statement], words: Words) -> str:
-    """Name what a snapshot lacks: what it has for no machine or in an older version only, then what went with a stack."""
+    """Return what a snapshot lacks: what no machine has or only an older version of, then what went with a stack."""
     whole, losses = removed_packages(statements), [lost for one in statements for lost in one.losses]
     with_stacks: dict[str, list[str]] = {}
     for one in statements:
