@@ -13,7 +13,7 @@ from cachewatch.config.sources_and_channels import Source
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, Need, Resolution
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Home, Pinned
-from cachewatch.core.advice.waits_and_reminders import Departure, Fact, Point, Remembered, merged, series_or_tag
+from cachewatch.core.advice.waits_and_reminders import Departure, Memory, Point, Remembered, merged, series_or_tag
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.git.revision_names_and_times import Revision, holds, is_there, resolve, resolve_upstream, times_between
@@ -73,7 +73,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         bases: dict[str, Mapping[str, Revision]] = {}
         restored: dict[str, Mapping[str, RestoredDocument]] = {}
         earlier: dict[str, Mapping[str, Revision]] = {}
-        learned: list[Fact] = []
+        learned: list[Memory] = []
         pinned = self.pinned(learned)
         for each in self.ranges.ranges:  # each tag is in one of them
             of_range, bases_of_range, restored_in_range, readable = self._news_of(each, learned, pinned)
@@ -102,7 +102,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         )
 
     def _news_of(
-        self, gap: PendingRange, learned: list[Fact], pinned: Pinned | None
+        self, gap: PendingRange, learned: list[Memory], pinned: Pinned | None
     ) -> tuple[tuple[TagNews, ...], Bases, Restored, Bases]:
         """Return the news of the tags in `gap`, and the revisions and documents that packages were compared with.
 
@@ -203,7 +203,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
                 snapshots[best or newest] = NewSnapshot(base=at, others=named, unnamed=(newest,) if best else ())
         return snapshots
 
-    def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Fact]) -> TagNews:
+    def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Memory]) -> TagNews:
         """Add to the news of a new snapshot the packages that earlier snapshots lacked and it still lacks."""
         tag, base = news.name, news.tag.report.before.tag
         if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
@@ -344,7 +344,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         if self.newest.has_impossible_date:
             yield Note("impossible-date", {"revision": self.newest.commit[:10]})
 
-    def _advance(self, unread: UnreadAfter, learned: Iterable[Fact], news: Iterable[TagNews]) -> Advance:
+    def _advance(self, unread: UnreadAfter, learned: Iterable[Memory], news: Iterable[TagNews]) -> Advance:
         updates = (
             CursorUpdate(tag=tag, revision=revision, unread=tuple(unread.left.get(tag, ())))
             for tag, revision in sorted(self.ranges.places.items())

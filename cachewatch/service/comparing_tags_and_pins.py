@@ -28,7 +28,7 @@ from cachewatch.core.advice.environment_coverage import (
 )
 from cachewatch.core.advice.urgency_and_levels import CAN_BE_URGENT
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Because, Home, Pinned
-from cachewatch.core.advice.waits_and_reminders import Fact, SeenPin
+from cachewatch.core.advice.waits_and_reminders import Memory, SeenPin
 from cachewatch.core.changesets import Comparison, TagPair
 from cachewatch.core.filters_and_spec_patterns import ALWAYS_REPORTED, Globs, Selection
 from cachewatch.core.kinds_and_specs import Kind, Side
@@ -361,7 +361,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         sides = (self.newest, *(gap.base for gap in self.ranges.ranges))
         return not any(tag in tags_of(self.repository, side).ids for side in sides)
 
-    def pinned(self, learned: list[Fact]) -> Pinned | None:
+    def pinned(self, learned: list[Memory]) -> Pinned | None:
         """Return the state of the pinned snapshot, with the effect of a move to the newest one, and at its end to `best`.
 
         The result is None without a pin, and when it was already reported that the snapshot is gone.

@@ -115,7 +115,7 @@ def _kept(file: Path, packages: Sequence[KeptPackage]) -> Iterator[tuple[Package
             yield pickle.loads(zlib.decompress(content.read(kept.length)))  # noqa: S301  we wrote it, nobody else can
 
 
-class Memory:
+class SizedCache:
     """A cache that drops the least recently used values when their sizes together exceed `most`."""
 
     def __init__(self, most: int) -> None:
@@ -229,7 +229,7 @@ def _failed(pair: DocumentPair, failure: WorkFailed) -> Tally:
 _PREFIX = "compared-"
 # The most lines, versions and names of packages in remembered news.
 _MOST = 50_000
-Fact = TypeVar("Fact")
+Found = TypeVar("Found")
 
 
 class Comparisons:
@@ -245,9 +245,9 @@ class Comparisons:
         self._folder: TemporaryDirectory[str] | None = None
         self._compared: dict[str, ComparedTags] = {}
         self._repositories: dict[str, Repository] = {}
-        self._trees: dict[str, Memory] = {}
+        self._trees: dict[str, SizedCache] = {}
         self._facts: dict[Hashable, Any] = {}
-        self.remembered = Memory(_MOST)  # the news of tags
+        self.remembered = SizedCache(_MOST)  # the news of tags
         # The content of the urgent digests of this pass, and their channels and targets, by subscription.
         self.urgent: dict[str, tuple[frozenset[Hashable], frozenset[tuple[str, str]]]] = {}
 
@@ -262,8 +262,8 @@ class Comparisons:
 
     def trees(self, source: str) -> CompareTrees:
         """Return a function that compares trees in the repository of a source, and caches the results."""
-        memory = self._trees.setdefault(source, Memory(_MOST_PACKAGES))
-        return lambda repository, *trees: memory.recall(
+        cached = self._trees.setdefault(source, SizedCache(_MOST_PACKAGES))
+        return lambda repository, *trees: cached.recall(
             trees, partial(TreeDifference, repository, *trees, is_of_changes=True)
         )
 
@@ -293,9 +293,9 @@ class Comparisons:
         while self._repositories:
             self._repositories.popitem()[1].close()
 
-    def recall(self, key: Hashable, find: Callable[[], Fact]) -> Fact:
+    def recall(self, key: Hashable, find: Callable[[], Found]) -> Found:
         """Return the result of `find`, which is called once in a pass for each `key`."""
         if key not in self._facts:
             self._facts[key] = find()
-        found: Fact = self._facts[key]
+        found: Found = self._facts[key]
         return found

@@ -20,7 +20,7 @@ from cachewatch.config.sources_and_channels import FileConfig, MailConfig
 from cachewatch.core.advice.actions import TASKS
 from cachewatch.core.advice.environment_coverage import CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, OF_LOCK_FILE, PINNED, Known, Verb
-from cachewatch.core.advice.waits_and_reminders import Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
+from cachewatch.core.advice.waits_and_reminders import Departure, Memory, MetBinaries, OpenAction, Remembered, confirmed
 from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.environments import file_of, open_environment
@@ -223,7 +223,7 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
     kept = (
         each for each in asked if is_sent or (each.task and each.key in is_task and each.task.because in LOCK_FILES)
     )
-    learned: list[Fact] = [*kept, *_met(digest)]
+    learned: list[Memory] = [*kept, *_met(digest)]
     first, *others = draft.advances
     first = replace(first, learned=(*first.learned, *learned), forgotten=(*first.forgotten, *forgotten))
     return replace(draft, advances=(first, *others))

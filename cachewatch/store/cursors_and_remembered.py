@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from sqlalchemy import Connection, delete, insert, select, union, update
 
-from cachewatch.core.advice.waits_and_reminders import Fact, Remembered, merged
+from cachewatch.core.advice.waits_and_reminders import Memory, Remembered, merged
 from cachewatch.store.schema import cursors, digests, filled, holds, put, remembered, slots, streams, unread
 
 
@@ -19,7 +19,7 @@ def remembered_by(connection: Connection, subscription: str) -> Remembered:
     facts = []
     for row in connection.execute(select(remembered).filter_by(subscription=subscription).order_by(remembered.c.key)):
         with suppress(msgspec.DecodeError):
-            facts.append(msgspec.msgpack.decode(row.content, type=Fact))
+            facts.append(msgspec.msgpack.decode(row.content, type=Memory))
     return Remembered(tuple(facts))
 
 
@@ -50,7 +50,7 @@ class Advance(Struct, frozen=True, kw_only=True):
     source: str
     revision: str
     tags: tuple[CursorUpdate, ...] = ()
-    learned: tuple[Fact, ...] = ()  # facts that the subscription remembers from now on
+    learned: tuple[Memory, ...] = ()  # facts that the subscription remembers from now on
     forgotten: tuple[str, ...] = ()  # the keys of facts that it forgets
 
     @property

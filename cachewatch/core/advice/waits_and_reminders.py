@@ -170,13 +170,13 @@ class MetBinaries(Struct, frozen=True, kw_only=True, tag="met"):
 A_MONTH = timedelta(days=28)
 _LASTING = (*OF_LOCK_FILE, Verb.STAY, Verb.MOVE)  # remembered until its cause ends
 BACK_SHARE = 0.9  # of the packages that vanished; if as many returned, it counts as back
-Fact = Departure | OpenAction | AnnouncedWave | SeenPin | StillMissing | MetBinaries
+Memory = Departure | OpenAction | AnnouncedWave | SeenPin | StillMissing | MetBinaries
 
 
 class Remembered(Struct, frozen=True):
-    """All facts that a subscription remembers, sorted by key."""
+    """All that a subscription remembers, sorted by key."""
 
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[Memory, ...] = ()
 
     def departures(self, source: str, tag: str) -> Iterator[Departure]:
         """Yield the removals from a tag, or from the series of a snapshot; the latest first."""
@@ -235,7 +235,7 @@ class Remembered(Struct, frozen=True):
         others = {one.key for one in self.actions if one.verb in OF_LOCK_FILE and one.lock != lock}
         return Remembered(tuple(fact for fact in self.facts if fact.key not in others))
 
-    def learned(self, facts: Iterable[Fact]) -> "Remembered":
+    def learned(self, facts: Iterable[Memory]) -> "Remembered":
         """Return the facts with those of a new digest added."""
         known = {one.key: one for one in self.facts}
         for one in facts:
@@ -243,7 +243,7 @@ class Remembered(Struct, frozen=True):
         return Remembered(tuple(known[key] for key in sorted(known)))
 
 
-def confirmed(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+def confirmed(facts: Iterable[Memory]) -> tuple[Memory, ...]:
     """Return the facts with all suspicious removals marked as confirmed by operators."""
     return tuple(
         replace(one, is_confirmed=True) if isinstance(one, Departure) and one.is_suspicious else one for one in facts
@@ -256,6 +256,6 @@ def series_or_tag(tag: str) -> str:
     return f"{own}-*" if own else tag
 
 
-def merged(known: Fact | None, later: Fact) -> Fact:
+def merged(known: Memory | None, later: Memory) -> Memory:
     """Return the fact to store when a later digest has a fact with the same key as a known one."""
     return known.joined(later) if isinstance(known, Departure) and isinstance(later, Departure) else later
