@@ -128,7 +128,8 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     still_there: old versions of an upgrade that some stack still has.
     machine: the lost machine.  is_system: whether before and after are platforms, operating systems and targets.
     versions: of these specs, if before and after are systems; of a gained place, those that are new to the package.
-    targets: of a downgrade, its targets, if a stack has as new a version for another target.  platforms: of its places.
+    targets: of a downgrade, its targets, if a stack has as new a version for another target.  systems: the
+    platforms and operating systems of its places.
     remaining: the values of other such specs in these stacks (systems and targets, compilers and variants, or versions);
     of a gained place, its operating systems if its stack had the package for none of them.
     """
@@ -146,7 +147,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     pairs: tuple[tuple[str, str], ...] = ()
     variants: tuple[frozenset[tuple[str, Place]], frozenset[tuple[str, Place]]] = (frozenset(), frozenset())
     targets: tuple[str, ...] = ()
-    platforms: frozenset[tuple[str, Place]] = frozenset()
+    systems: frozenset[tuple[str, str, Place]] = frozenset()
     machine: Machine | None = None
     is_system: bool = False
     versions: tuple[str, ...] = ()

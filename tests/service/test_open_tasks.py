@@ -397,29 +397,29 @@ def test_a_requirement_lasts_until_as_new_a_version_is_there(made: Made) -> None
 
 
 def test_a_requirement_ends_though_a_machine_lacked_the_package_before(made: Made) -> None:
-    """What only that machine lost, nobody was asked to require."""
+    """It lasts for that machine alone."""
     states = [many(20) | {"mpi": found} for found in (in_ml(1) + in_ml(2, target="neoverse_v1"), in_ml(1))]
     asked, removed, back = weeks(made, CONFIG, *states, many(20), states[1])
     assert "If you use mpi for neoverse_v1: keep it where it is installed. develop has no such build" in asked
     assert "require mpi@1.0 before you re-concretize" in removed
-    assert back.startswith("To do If you required mpi, as an earlier mail asked: builds of it are there again")
-    assert "Still open since 3 June: if you use mpi for neoverse_v1: keep it where it is installed." in back
-    assert "require mpi@" not in back
+    assert back.startswith("To do If you required mpi for x86_64_v3 only, as an earlier mail asked: builds of it are")
+    assert "Still open since 3 June: if you use mpi for neoverse_v1: require mpi@1.0 before" in back
+    assert "keep it" not in back
 
 
 def test_a_requirement_lasts_for_those_who_still_lack_the_package(made: Made) -> None:
-    """What other stacks or machines have again is named, or it is advice for the machine alone."""
-    mac = {"platform": "darwin", "os": "sequoia", "stacks": ["mac", "root"]}
-    own = [records([n], versions=[v], **mac) for n, v in ((1, "5.8"), (2, "1.0"))]
+    """For a machine or a stack, whose builds run on another system; what others have again is named."""
+    own = [records([n], versions=[v], os="rhel8", stacks=["hep", "root"]) for n, v in ((1, "5.8"), (2, "1.0"))]
     ml = [in_ml(n, versions=[v]) for n, v in ((3, "5.8"), (4, "1.0"))]
     arm, fft = in_ml(5, target="neoverse_v1"), in_ml(6, versions=["1.1"])
     fft = [{"fft": arm + in_ml(7)}, {}, {"fft": fft}, {"fft": arm + fft}]
     mpi = [{"mpi": found} for found in (own[0] + ml[0], own[1] + ml[1], ml[0], ml[0])]
     _, back, later = weeks(made, CONFIG, *(many(20) | one | two for one, two in zip(fft, mpi, strict=True)))
-    assert "If you required fft, mpi for ml only, as earlier mails asked: builds of them are there again" in back
-    assert "If you use fft for neoverse_v1: keep it where it is installed. develop has no such build any more" in back
-    assert "Still open since 2 June: if you use mpi for mac: keep it where it is installed, and require mpi@5.8" in back
-    assert "require fft@" not in back
+    assert "If you required fft for x86_64_v3 only, mpi for ml only, as earlier mails asked: builds of them are" in back
+    assert "if you use mpi for hep: keep it where it is installed, and require mpi@5.8 or newer" in back
+    assert "if you use fft for neoverse_v1: require fft@1.0 before" in back
+    assert "If you use" not in back
+    assert "If you required fft, as an earlier mail asked: builds of it are there again" in later
     assert "fft is back in ml (neoverse_v1) (missing there since 2 June), unchanged since 1 June." in later
 
 
@@ -498,3 +498,18 @@ def test_what_was_asked_for_lasts_until_it_is_taken_back(made: Made, seed: int) 
                 has = state[one.package, one.machine]
                 assert has is None or has[0] < one.spec.partition("@")[2]
             asked = required
+
+
+def test_what_is_asked_again_is_asked_once(made: Made) -> None:
+    """The rest of a requirement stays open, first beside that of all, then for the machine that it was for."""
+    arm, ours, rest = in_ml(1, target="aarch64"), in_ml(2), many(20)
+    found = [ours + arm, ours + unbuilt(arm), ours, None, in_ml(3, versions=["0.9"]), ours]
+    asked, pruned, removed, older, back = weeks(made, CONFIG, *(rest | ({"one": own} if own else {}) for own in found))
+    assert "Copy one" in asked
+    assert "one@1.0 for aarch64 was pruned, as announced on 2 June" in pruned
+    assert "If you use one: keep it where it is installed, and require one@1.0 before" in removed
+    assert "If you use one: keep it where it is installed, and require one@1.0 or newer before" in older
+    for said in (removed, older):
+        assert "Still open" not in said
+    assert "If you required one for ml only, as an earlier mail asked: builds of it are there again" in back
+    assert "if you use one for aarch64: keep it where it is installed, and require one@1.0 or newer" in back

@@ -79,10 +79,15 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
     is_renamed = bool(task.machine) and not {*needs} <= {*task.needs}
     task = replace(task.only([name for name in task.names if name not in ended]), needs=needs)
     if (task.because in PLACED or task.is_copy) and needs and (back or is_renamed):
-        is_fall = all(need.stack for need in needs)  # these stacks had become older before they lost it
-        because = Because.DOWNGRADED if is_fall else task.because
-        task = replace(task, because=because, machine=_places(needs, back), is_everywhere=False)
+        return _about(task, needs, back)
     return task
+
+
+def _about(task: Action, needs: Collection[Need], others: Collection[Need]) -> Action:
+    """Return an open action about some of its machines or stacks alone, which still require what they were to."""
+    is_fall = all(need.stack for need in needs)  # these stacks had become older before they lost it
+    because = Because.DOWNGRADED if is_fall else Because.PRUNED if task.is_everywhere else task.because
+    return replace(task, because=because, needs=tuple(needs), machine=_places(needs, others), is_everywhere=False)
 
 
 def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[Need, ...]]:
@@ -189,15 +194,32 @@ def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
 
     After a downgrade, the newer of both versions is required.
     """
-    asked = [need for one in tasks if action.is_requirement and action.covers(one) for need in one.needs]
+    asked = [need for one in tasks if action.is_requirement for need in _again(one, [action])]
     if action.because is not Because.DOWNGRADED:
         return replace(action, needs=tuple(dict.fromkeys((*action.needs, *asked))))
-    needs = []
-    for need in action.needs:
-        same = [one.version for one in asked if (one.package, one.target) == (need.package, need.target)]
-        needs.append(replace(need, version=newest({need.version, *same})))
-    targets = {(one.package, one.target) for one in needs}
-    return replace(action, needs=(*needs, *(one for one in asked if (one.package, one.target) not in targets)))
+
+    def machine(need: Need) -> tuple[str, ...]:
+        return need.package, *need.place[1:]
+
+    versions = ({one.version for one in asked if machine(one) == machine(need)} for need in action.needs)
+    needs = [
+        replace(need, version=newest({need.version, *had})) for need, had in zip(action.needs, versions, strict=True)
+    ]
+    own = set(map(machine, needs))
+    return replace(action, needs=(*needs, *(one for one in asked if machine(one) not in own)))
+
+
+def _again(task: Action, actions: Iterable[Action]) -> list[Need]:
+    """Return the builds of an open action for which any of `actions` asks again."""
+    alike = [one for one in actions if one.source == task.source and one.tag == task.tag]
+    return [need for need in task.needs if any(one.covers(replace(task, needs=(need,))) for one in alike)]
+
+
+def without_asked_again(task: Action, actions: Collection[Action]) -> Action:
+    """Return an open action about the machines and stacks for which none of `actions` asks again."""
+    again = _again(task, actions)
+    needs = [need for need in task.needs if need not in again]
+    return _about(task, needs, again) if again and needs else task
 
 
 def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Action]:
@@ -413,13 +435,17 @@ def needs_of(
         for line in statement.lines if is_fall else ():
             had = _fell_from(line)
             needs |= dict.fromkeys(
-                Need(package=line.package, version=had, platform=platform, target=place.target, stack=place.stack)
-                for platform, place in sorted(line.story.platforms)
+                Need(package=line.package, version=had, platform=on, os=os, target=place.target, stack=place.stack)
+                for on, os, place in sorted(line.story.systems)
             )
         for lost in statement.losses:
             name, older, place = lost.package, lost.fell_from, lost.place
-            if older and name in names and because is Because.DOWNGRADED:
-                needs[Need(package=name, version=older, target=place.target, stack=place.stack)] = None
+            if older and lost.loss and name in names and because is Because.DOWNGRADED:
+                systems = sorted({(spec.signature.platform, spec.signature.os) for spec in lost.loss.builds})
+                needs |= dict.fromkeys(
+                    Need(package=name, version=older, platform=on, os=os, target=place.target, stack=place.stack)
+                    for on, os in systems or [("", "")]
+                )
             if older or lost.loss is None or lost.loss.loss_class != (worst or because) or name not in names:
                 continue
             needs |= dict.fromkeys(

@@ -22,6 +22,7 @@ from cachewatch.core.advice.actions import (
     waits_for,
     while_waiting,
     with_asked,
+    without_asked_again,
 )
 from cachewatch.core.advice.environment_coverage import CoverageChange, Need, Resolution
 from cachewatch.core.advice.verbs_and_reasons import (
@@ -128,7 +129,11 @@ def assess(
     actions += not_asked_yet((part for one in looks for part in divided(one, tags)), asked_before)
     actions = [each for action in actions for each in dated(action, known)]
     actions = [with_asked(one, tasks) for one in actions]
+    # Who is to require a package need not be asked to keep it.
+    required = [one for one in tasks if one.is_requirement]
+    actions = [one for one in actions if one.is_requirement or not any(task.covers(one) for task in required)]
     actions += environment_actions(own, tags, is_new=True)  # not dated, because these became worse now
+    tasks = [without_asked_again(task, actions) for task in tasks]
     tasks, before = (
         [task for task in found if not any(one.covers(task) for one in actions)] for found in (tasks, known.tasks)
     )

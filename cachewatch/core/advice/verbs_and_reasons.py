@@ -206,19 +206,21 @@ class Action(Struct, frozen=True, kw_only=True):
         if self.because not in PLACED:
             return self.source == task.source and not {*self.subjects}.isdisjoint(task.subjects)
         # What became older and then went, or is back in an older version, is required anew.
-        is_alike = self.is_requirement or (self.because is task.because and not task.is_requirement)
-        told, asked = ((one.source, one.tag, one.name) for one in (self, task))
-        # A target that is named without a system is lost for all systems, and without a stack for all stacks.
+        is_placed = task.because in PLACED
+        is_alike = is_placed and (self.is_requirement or (self.because is task.because and not task.is_requirement))
+        told, asked = ((one.source, one.tag, "" if one.because is Because.PRUNED else one.name) for one in (self, task))
+        if not is_alike or told != asked or not {*self.names} >= {*task.names}:
+            return False
+        # A target that is named without a system is lost for all systems. What no stack is named for, any has older now.
         own = {
             (one.package, one.os if one.os in self.machine else "", one.target, stack)
             for one in self.needs
-            for stack in ("", one.stack)
+            for stack in {one.stack, "any"}
         }
         is_there = all(
-            any((one.package, os, one.target, one.stack) in own for os in ("", one.os)) for one in task.needs
+            any((one.package, os, one.target, one.stack or "any") in own for os in ("", one.os)) for one in task.needs
         )
-        is_alike &= told == asked and {*self.names} >= {*task.names}
-        return is_alike and (self.machine in ("", task.machine) or is_there)
+        return self.machine in ("", task.machine) or is_there
 
     @property
     def is_copy(self) -> bool:

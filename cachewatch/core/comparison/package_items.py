@@ -476,10 +476,8 @@ class _ItemsReader:
             of_stacks = sum(map(bool, self._versions_in[1].values()))
             is_in_some = any(place.target in targets and place.stack not in had for place in places_of(specs))
             named = tuple(sorted(targets)) if is_part else ()
-            platforms = frozenset(
-                (one.platform, place) for one in specs for place in story.places.intersection(one.places)
-            )
-            story = replace(story, targets=named, platforms=platforms)
+            places = ((one.platform, one.os, place) for one in specs for place in one.places)
+            story = replace(story, targets=named, systems=frozenset(one for one in places if one[-1] in story.places))
             return replace(story, stays=stays, of_stacks=of_stacks, is_in_some=is_in_some)
         # The newest version in each selected stack, among builds that match the selection except for versions.
         matching = [s for s in specs if chosen.targets(s.target) and chosen.sees_build(s)]

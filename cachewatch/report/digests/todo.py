@@ -443,10 +443,12 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         own = [one for one in assessment.required if one.machine == action.machine and one.spec.endswith(":")]
         required = {one.package: one.spec.removesuffix(":") for one in own}
         versions = [required[name] for name in action.names if name in required]
-    gone = [one.lost for one in assessment.losses if one.loss_class is LossClass.GONE]
-    gone = [lost for lost in gone if lost.package in action.names]
+    gone = [
+        one.lost for one in assessment.losses if one.loss_class is LossClass.GONE and one.lost.package in action.names
+    ]
     has_older = any(lost.loss and lost.loss.there for lost in gone)
-    is_unrequired = bool(action.machine) and not has_older and not any(lost.is_of_removed for lost in gone)
+    asked = {name for one in assessment.actions if one.is_requirement for name in one.names}
+    is_kept = has_older or any(lost.is_of_removed for lost in gone) or not asked.isdisjoint(action.names)
     most = (_MOST_OPEN if prefix else most) if action.is_copy else MOST_NAMES
     no_longer = [fact.statement for fact in assessment.facts if fact.kind == StatementKind.NO_LONGER]
     # What is gone for some machines, and nobody is asked to require.
@@ -506,7 +508,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         act=words.say("todo", "act", names=names) if is_fall else "",
         now=words.text("todo", "now_there" if action.machine else "now"),
         built=words.text("todo", "then_built") if is_missed else "",
-        unrequired=words.say("todo", "unrequired", action.count) if is_unrequired else "",
+        unrequired=words.say("todo", "unrequired", action.count) if action.machine and not is_kept else "",
     )
     is_first = prefix or any(one.is_requirement for one in assessment.due) or not assessment.required
     return said if is_first or action.because not in LOCK_FILES else words.say("todo", "require_first", sentence=said)
