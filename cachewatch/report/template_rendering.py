@@ -132,8 +132,7 @@ _MEGABYTES = 1024
 _LONGEST_OUTPUT = 10 * 2**20
 _LONGEST_TEMPLATE = 2**20
 
-Context = Mapping[str, Any]
-Job = tuple[str, Context]  # the name of a template, and its data
+Job = tuple[str, Mapping[str, Any]]  # the name of a template, and its data
 
 
 def render(name: str, **context: Any) -> str:
@@ -181,7 +180,7 @@ def _render_each(folder: Path | None, jobs: Sequence[Job], only: str = "") -> li
     return ["" if only not in ("", name) else _render(_environment(folder), name, context) for name, context in jobs]
 
 
-def _render(environment: jinja2.Environment, name: str, context: Context) -> str:
+def _render(environment: jinja2.Environment, name: str, context: Mapping[str, Any]) -> str:
     parts, length = [], 0
     try:
         for piece in environment.get_template(name).generate(**context):

@@ -32,11 +32,10 @@ from cachewatch.report.digests.data_for_templates import (
     view,
 )
 from cachewatch.report.digests.subject import as_subject, subject_prefix
+from cachewatch.report.environment_words import Data
 from cachewatch.report.json_and_csv import COLUMNS, MOST_CSV, csv_rows, encode, statement_values
 from cachewatch.report.template_rendering import Job, script_hash, source, templates_of
 from cachewatch.report.words_file import words
-
-Context = dict[str, Any]
 
 # A table that is no larger than this is attached as it is, a larger one compressed.
 _PLAIN_CSV = 1_000_000
@@ -184,7 +183,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
         name, ours = f"{self.base}.{form}.j2", f"digest.{form}.j2"
         return name if name != ours and source(name, self.folder) is not None else ours
 
-    def _rendered(self, form: str, context: Context) -> str:
+    def _rendered(self, form: str, context: Data) -> str:
         (text,) = self.render_jobs([(self._name(form), context)])
         return text
 
@@ -196,13 +195,13 @@ class _Renderer(Struct, kw_only=True, dict=True):
             data["hidden"] = list(map(statement_values, tag.rest))
         return encode({**shown, **{name: self.head[name] for name in ("title", "sentence", "subtitle")}}) + b"\n"
 
-    def _context(self, form: DigestForm, **more: Any) -> Context:
+    def _context(self, form: DigestForm, **more: Any) -> Data:
         return {**self.head, **_shown(self.digest, form, self.contents), **more}
 
-    def _mail(self, table: Attachment | None, *, is_short: bool) -> tuple[str, Context]:
+    def _mail(self, table: Attachment | None, *, is_short: bool) -> tuple[str, Data]:
         """Return the HTML of the mail, with as much as fits, and the data that it shows."""
         budget = self.max_html // 2 if is_short else self.max_html
-        html, shown = "", Context()
+        html, shown = "", Data()
         forms = (replace(form, rows=min(form.rows, self.digest.rows)) for form in _STEPS[-2 if is_short else 0 :])
         for form in dict.fromkeys(forms):
             shown = self._context(form, attachment=table.name if table else None)
@@ -211,9 +210,9 @@ class _Renderer(Struct, kw_only=True, dict=True):
                 break
         return html, shown
 
-    def _page(self) -> tuple[str, Context]:
+    def _page(self) -> tuple[str, Data]:
         """Return the page for the archive and the data that it shows: everything, or as much as a browser can show."""
-        page, context = "", Context()
+        page, context = "", Data()
         for form in _PAGES:
             shown = _shown(replace(self.digest, rows=_NO_LIMIT), form, self.contents)
             context = {**self.head, **shown, "script_hash": _SCRIPT_HASH}
@@ -229,7 +228,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
         return page.replace(_SCRIPT_HASH, script_hash(script), 1), context
 
 
-def _shown(digest: Digest, form: DigestForm, contents: Contents) -> Context:
+def _shown(digest: Digest, form: DigestForm, contents: Contents) -> Data:
     shown = view(digest, form, clean=cleaner(form.longest), contents=contents)
     return {"digest": shown, "is_cut": is_cut(shown), "attachment": None}
 
