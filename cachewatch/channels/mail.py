@@ -78,7 +78,7 @@ def list_domain(config: MailConfig) -> str:
     return config.list_domain or parseaddr(config.sender)[1].rpartition("@")[2]
 
 
-def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
+def mail_bytes(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
     """Return the whole mail with the line ends of `policy`."""
     message = EmailMessage(policy=policy)
     for name, value in _headers(mail, config):
@@ -276,7 +276,7 @@ class MailChannel(OneByOne):
             if is_address(address_of(recipient))  # others are refused only when mail is sent to them
         )
         mail = Mail(rendered, addresses, original)
-        payload = compose(mail, self._config, self.policy)
+        payload = mail_bytes(mail, self._config, self.policy)
         return rendered.message(target, payload, "message/rfc822", message_id(mail, self._config))
 
 
