@@ -43,13 +43,13 @@ class Readers:
         self.site.configure(config)
         self.made: list[Digest] = []
         self.number = 0
-        real = digest_assembly.build_messages
+        real = digest_assembly.pack_messages
 
         def look(config: Any, stream: Any, digest: Digest, *others: Any) -> Any:
             self.made.append(digest)
             return real(config, stream, digest, *others)
 
-        monkeypatch.setattr(deciding_and_storing, "build_messages", look)
+        monkeypatch.setattr(deciding_and_storing, "pack_messages", look)
         self.site.run()
 
     def go_on(self, later: timedelta = DAY, steps: int = 1) -> list[Statement]:

@@ -38,7 +38,7 @@ from cachewatch.report.words_file import words
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context_and_source_copies import Context, copy_for_now
 from cachewatch.service.deciding_and_storing import is_left_out
-from cachewatch.service.digest_assembly import ChannelMessages, build_messages, compose
+from cachewatch.service.digest_assembly import ChannelMessages, compose, pack_messages
 from cachewatch.service.passes_and_leadership import leading, ping, poll, resume, run_pass
 from cachewatch.service.streams_and_silences import REGULAR, URGENT, Stream, first_revision, read_stream, streams_of
 from cachewatch.store import deliveries
@@ -189,7 +189,7 @@ def preview(
     stream = _stream(config, subscription, URGENT if urgent else REGULAR)
     with _state(config, stream, since) as service:
         now = _Preview(config, service, stream, since)
-        built = build_messages(config, stream, now.draft.digest, forms=frozenset(Form))
+        built = pack_messages(config, stream, now.draft.digest, forms=frozenset(Form))
         packed = tuple(each for each in built if channel in (None, each.channel))
         if not packed:
             names = ", ".join(each.channel for each in built)

@@ -28,7 +28,7 @@ from cachewatch.service import digest_assembly as assembly
 from cachewatch.service.alerts_and_silent_sources import OPERATORS, Alert, OperatorNotice, notify_within
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context, EndingError
-from cachewatch.service.digest_assembly import Packed, PendingDigest, build_messages, compose
+from cachewatch.service.digest_assembly import Packed, PendingDigest, compose, pack_messages
 from cachewatch.service.held_digests import over
 from cachewatch.service.streams_and_silences import Stream, StreamState, first_revision, is_current, read_stream
 from cachewatch.service.unreadable_documents import find_unreadable, tags_to_read, unread_at_begin
@@ -262,7 +262,7 @@ def _drafts(
 
 def _packed(context: Context, stream: Stream, draft: PendingDigest, comparisons: Comparisons) -> Packed:
     """Return the messages of a digest, except to recipients who get the same urgent digest in this pass."""
-    packed = build_messages(context.config, stream, assembly.as_released(draft))
+    packed = pack_messages(context.config, stream, assembly.as_released(draft))
     name, content = stream.subscription.name, draft.content
     if draft.hold:
         return packed

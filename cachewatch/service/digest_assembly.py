@@ -315,7 +315,7 @@ class ChannelMessages(Struct, frozen=True, kw_only=True):
 Packed = tuple[ChannelMessages, ...]
 
 
-def build_messages(config: Config, stream: Stream, digest: Digest, *, forms: frozenset[Form] | None = None) -> Packed:
+def pack_messages(config: Config, stream: Stream, digest: Digest, *, forms: frozenset[Form] | None = None) -> Packed:
     """Return the messages of every channel; `forms` are those to render, by default all that the channels need."""
     channels, rendered = [config.channels[name] for name in stream.channels], {}
     if forms is None:  # those of the channels, and of the site if the subscription is published

@@ -29,7 +29,7 @@ def _cursor_first() -> None:
 
 def _send_first() -> None:
     """Send while the digest is made, and store afterwards that it was sent."""
-    pack = digest_assembly.build_messages
+    pack = digest_assembly.pack_messages
 
     def pack_and_send(config: Config, *others: Any) -> Any:
         packed = pack(config, *others)
@@ -39,7 +39,7 @@ def _send_first() -> None:
                     transport.deliver(message)
         return packed
 
-    vars(deciding_and_storing)["build_messages"] = pack_and_send
+    vars(deciding_and_storing)["pack_messages"] = pack_and_send
 
 
 def _random_id() -> None:

@@ -15,7 +15,7 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (SqliteDatabase, "tidy"),
     (deciding_and_storing, "store"),
     (deciding_and_storing, "compose"),
-    (deciding_and_storing, "build_messages"),
+    (deciding_and_storing, "pack_messages"),
     (cursors, "advance"),
     (sending_and_channel_faults, "_attempt"),
     (sending_and_channel_faults, "_settle"),

@@ -24,7 +24,7 @@ _TEETH: tuple[str, ...] = (
 )
 _TEETH += (
     "after sending_and_channel_faults._settle",
-    "after deciding_and_storing.build_messages",
+    "after deciding_and_storing.pack_messages",
     "before digests_and_holds.add",
     "after Context.pin",
 )

@@ -9,7 +9,7 @@ from station import OPEN_CONFIG, Site, begun, growing
 
 from cachewatch.cli.sample_digests import sample_digest
 from cachewatch.config.reading import read_config
-from cachewatch.service.digest_assembly import build_messages
+from cachewatch.service.digest_assembly import pack_messages
 from cachewatch.service.streams_and_silences import streams_of
 
 CONFIG = OPEN_CONFIG.replace("state:", "templates_dir: {folder}/templates\nstate:", 1) + "    template: site.html.j2\n"
@@ -82,7 +82,7 @@ operators:"""
     config = read_config(site.folder / "cachewatch.yaml")
     (stream,) = [stream for stream in streams_of(config) if stream.subscription.name == "ml"]
     digest = sample_digest()
-    linked = {each.channel: each.rendered.archive_url for each in build_messages(config, stream, digest)}
+    linked = {each.channel: each.rendered.archive_url for each in pack_messages(config, stream, digest)}
 
     shared = f"https://example.org/sample/{digest.key}"
     own = f"https://own.example.org/{digest.period}"

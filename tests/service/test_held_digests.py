@@ -264,14 +264,14 @@ def test_an_answer_that_comes_while_a_digest_is_made_counts(site: Site, monkeypa
     """The digest that would have gone out without it is left; readers get what was released, and once."""
     site.run(1)
     site.now += DAY
-    real = digest_assembly.build_messages
+    real = digest_assembly.pack_messages
 
     def answer(*arguments: Any) -> object:
-        monkeypatch.setattr(deciding_and_storing, "build_messages", real)
+        monkeypatch.setattr(deciding_and_storing, "pack_messages", real)
         alerts_summary_actions.release(site.open(), "ml")
         return real(*arguments)
 
-    monkeypatch.setattr(deciding_and_storing, "build_messages", answer)
+    monkeypatch.setattr(deciding_and_storing, "pack_messages", answer)
     site.run()
     site.run(later=HOUR)
     (text,) = texts(site)
