@@ -51,7 +51,7 @@ from cachewatch.core.versions_spellings_targets import (
     version_key,
 )
 
-Counts = Counter[Signature]
+BySignature = Counter[Signature]  # how many specs there are of each
 Key = Callable[[Signature], Hashable]
 # The fields that must be equal: all but the changed ones. Specs for different machines never match.
 _KEYS: tuple[tuple[MatchKind, Key], ...] = (
@@ -70,7 +70,7 @@ Unpaired = tuple[SignatureCount, ...]
 
 
 def account(
-    vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False
+    vanished: BySignature, new: BySignature, *, is_compiler_unknown: bool = False
 ) -> tuple[tuple[SpecMatch, ...], Unmatched, Unmatched]:
     """Match removed specs with new ones; return the matches, and the unmatched specs of both sides, newest first.
 
@@ -91,19 +91,19 @@ def account(
     return tuple(matches), tuple(vanished.items()), tuple(new.items())
 
 
-def without(counts: Mapping[Signature, int], fewer: Mapping[Signature, int]) -> Counts:
+def without(counts: Mapping[Signature, int], fewer: Mapping[Signature, int]) -> BySignature:
     """Return `counts` less `fewer`, without zeros."""
     return Counter({one: left for one, count in counts.items() if (left := count - fewer.get(one, 0))})
 
 
-def _newest_first(counts: Counts) -> Counts:
+def _newest_first(counts: BySignature) -> BySignature:
     # The newest version first, so that an upgrade starts from the version that it replaces;
     # then by everything else, so that the order of a document never matters.
     keys = {versions: sorted(map(version_key, versions), reverse=True) for versions in {s.versions for s in counts}}
     return Counter({one: counts[one] for one in sorted(sorted(counts), key=lambda s: keys[s.versions], reverse=True)})
 
 
-def _take(kind: MatchKind, vanished: Counts, new: Counts, key: Key, key_of_new: Key) -> Iterator[SpecMatch]:
+def _take(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, key_of_new: Key) -> Iterator[SpecMatch]:
     """Match signatures with equal keys in the order of both counts, and subtract the matches from these."""
     if not vanished or not new:
         return
@@ -129,7 +129,7 @@ def _differing(before: Signature, after: Signature) -> tuple[object, ...]:
     return len(set(before.stacks).symmetric_difference(after.stacks)), sorted(stacks)
 
 
-def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: Counts, new: Counts) -> SpecMatch:
+def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: BySignature, new: BySignature) -> SpecMatch:
     """Match as many specs of two signatures as there are, and subtract them from both counts."""
     count = min(vanished[before], new[after])
     for counts, signature in ((vanished, before), (new, after)):
@@ -139,7 +139,7 @@ def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: Counts
     return SpecMatch(kind, before, after, count)
 
 
-def _take_nearest(vanished: Counts, new: Counts, key: Key) -> Iterator[SpecMatch]:
+def _take_nearest(vanished: BySignature, new: BySignature, key: Key) -> Iterator[SpecMatch]:
     """Match signatures with equal keys that differ in few stacks before those that differ in more."""
     olds_by_key: defaultdict[Hashable, list[Signature]] = defaultdict(list)
     news_by_key: defaultdict[Hashable, list[Signature]] = defaultdict(list)
@@ -159,7 +159,7 @@ def _take_nearest(vanished: Counts, new: Counts, key: Key) -> Iterator[SpecMatch
                 yield _pair(MatchKind.MOVED, before, after, vanished, new)
 
 
-def _take_without_compiler(kind: MatchKind, vanished: Counts, new: Counts, key: Key) -> Iterator[SpecMatch]:
+def _take_without_compiler(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key) -> Iterator[SpecMatch]:
     """Match specs whose compiler is unknown with specs that name one, and subtract the matches from both counts."""
 
     def blind(signature: Signature) -> Hashable:
@@ -397,8 +397,8 @@ def seen_in_stacks(
     def seen(one: Signature) -> Signature:
         return replace(one, stacks=tuple(filter(sees, one.stacks)))
 
-    found, sides = list[SpecMatch](), (Counts(), Counts())
-    alone: list[tuple[Any, Counts, Signature]] = [(one, sides[0], one.signature) for one in gone]
+    found, sides = list[SpecMatch](), (BySignature(), BySignature())
+    alone: list[tuple[Any, BySignature, Signature]] = [(one, sides[0], one.signature) for one in gone]
     alone += [(one, sides[1], one.signature) for one in new]
     for match in matches:
         if match.kind is MatchKind.MOVED and (match.left or match.entered):

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from cachewatch.core.comparison.kept_and_reused_hashes import in_one_form
 from cachewatch.core.comparison.loss_classes import judge_losses
 from cachewatch.core.comparison.matching_and_verdicts import (
+    BySignature,
     account,
     class_of,
     count_specs,
@@ -73,14 +74,11 @@ finally:
         del sys.modules[_name]
 
 
-Counts = Counter[Signature]
-
-
 class SpecSide(Struct, frozen=True):
     """One side of a package: its facts, and how many specs of each signature have hashes that the other side lacks."""
 
     facts: Facts
-    specs: Counts
+    specs: BySignature
 
 
 # Both sides of a package; None if it has no document there.
@@ -95,7 +93,7 @@ class Reported(Struct, frozen=True):
 
     package: list[bool] = field(default_factory=lambda: [False, False])  # whether it is the package itself
     facts: tuple[_Values, _Values] = field(default_factory=lambda: (_Values(list), _Values(list)))
-    specs: tuple[Counts, Counts] = field(default_factory=lambda: (Counter(), Counter()))
+    specs: tuple[BySignature, BySignature] = field(default_factory=lambda: (Counter(), Counter()))
 
     def delta(self, name: str) -> Delta:
         """Return the added and removed values of the fact `name`."""
@@ -140,7 +138,7 @@ def _add_plain(package: str, sides: SpecSides, before: _Plain, after: _Plain, ke
         if had[name] != has[name]:
             before[package, name, ""] = dict.fromkeys(had[name], 1)
             after[package, name, ""] = dict.fromkeys(has[name], 1)
-    counts = [Counts() if side is None else side.specs for side in sides]
+    counts = [BySignature() if side is None else side.specs for side in sides]
     for plain, side, own, others in zip((before, after), sides, counts, reversed(counts), strict=True):
         if side is not None and None in sides:
             plain[package, "package", ""] = {}
@@ -361,7 +359,7 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
         matches, gone, new = seen_in_stacks(matches, gone, new, sees_stack)
     moved = tuple(_chosen_sides(change.restacked, chooses))
     restacked = tuple(kept for kept in moved if any(map(sees_stack, kept.gained + kept.lost)))
-    vanished, added = Counts(), Counts()
+    vanished, added = BySignature(), BySignature()
     for match in matches:
         vanished[match.before] += match.count
         added[match.after] += match.count
