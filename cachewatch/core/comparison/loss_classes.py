@@ -12,7 +12,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from cachewatch.core.comparison.matching_and_verdicts import Contents, PlaceJudgement
+from cachewatch.core.comparison.matching_and_verdicts import Combinations, PlaceJudgement
 from cachewatch.core.kinds_and_specs import (
     LOSS_ORDER,
     Loss,
@@ -199,5 +199,5 @@ def judge_losses(
     return losses, tuple(machines)
 
 
-def _systems(contents: Contents) -> set[_System]:
+def _systems(contents: Combinations) -> set[_System]:
     return {(one.platform, one.os) for one in contents}

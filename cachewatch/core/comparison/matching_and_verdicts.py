@@ -269,7 +269,7 @@ class Combination(NamedTuple):
     variants: tuple[str, ...]
 
 
-Contents = Set[Combination]
+Combinations = Set[Combination]
 
 # The kind of change if these fields of combinations differ.
 _ATTRIBUTES = {
@@ -285,10 +285,10 @@ class PlaceJudgement(Struct, frozen=True):
     """The verdict on one place, its combinations before and after, and those that it lost and gained."""
 
     verdict: Verdict
-    before: Contents
-    after: Contents
-    lost: Contents
-    gained: Contents
+    before: Combinations
+    after: Combinations
+    lost: Combinations
+    gained: Combinations
     versions_lost: Set[str]
     versions_gained: Set[str]
 
@@ -439,14 +439,16 @@ def _contents(
     return contents
 
 
-def _judge(before: Contents, after: Contents) -> PlaceJudgement:
+def _judge(before: Combinations, after: Combinations) -> PlaceJudgement:
     old, new = set(map(_version, before)), set(map(_version, after))
     lost, gained = before - after, after - before
     verdict = verdict_of(old, new, lost, gained)
     return PlaceJudgement(verdict, before, after, lost, gained, old - new - {""}, new - old - {""})
 
 
-def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), added: Contents = frozenset()) -> Verdict:
+def verdict_of(
+    old: Set[str], new: Set[str], left: Combinations = frozenset(), added: Combinations = frozenset()
+) -> Verdict:
     """Return the verdict on a place from its versions before and after, and the combinations it lost and gained."""
     if not old or not new:
         return Verdict.GAINED if new else Verdict.LOST

@@ -43,10 +43,8 @@ _NOTED = ("stacks", "compilers", "oses", "targets")
 
 Declared = tuple[frozenset[str] | None, frozenset[str] | None]
 
-# The number of specs of each signature of a package.
-Contents = Mapping[Signature, int]
-# Reads the documents that did not change; returns their contents by package.
-Survey = Callable[[], Mapping[str, Contents]]
+# Reads the documents that did not change; returns by package how many specs of each signature they have.
+Survey = Callable[[], Mapping[str, Mapping[Signature, int]]]
 
 _Machines = Mapping[str, frozenset[Machine]]  # by stack
 
@@ -70,7 +68,7 @@ class Observation(Struct):
     items: list[Items] = field(default_factory=list)
     packages: dict[str, _SeenPackage] = field(default_factory=dict)  # that changed
     # Documents that were compared, and have the same specs.
-    unchanged: dict[str, Contents] = field(default_factory=dict)
+    unchanged: dict[str, Mapping[Signature, int]] = field(default_factory=dict)
     # Stacks of documents that cannot be read on the other side, where they may have them as well.
     half_read: set[str] = field(default_factory=set)
     # Values of any package, before or after.
@@ -129,7 +127,7 @@ class Observation(Struct):
         return had - has, has - had
 
 
-def _stacks_of(packages: Mapping[str, Contents]) -> set[str]:
+def _stacks_of(packages: Mapping[str, Mapping[Signature, int]]) -> set[str]:
     return {stack for contents in packages.values() for signature in contents for stack in signature.stacks}
 
 
