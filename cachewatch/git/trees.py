@@ -36,16 +36,16 @@ class MadeTree(str):
     """The id of a tree that git does not have, with its entries: what a folder like `_cache/` would have."""
 
     __slots__ = ("entries",)
-    entries: "Listing"
+    entries: "TreeEntries"
 
 
 # Mode and id of an entry of a tree, and the paths of the files that it stands for in a tree that was made here. An entry
 # that is listed twice has no id.
 TreeEntry = tuple[bytes, str, tuple[str, ...]]
-Listing = Mapping[bytes, TreeEntry]
+TreeEntries = Mapping[bytes, TreeEntry]
 
 
-def make_tree(entries: Listing, like: str) -> MadeTree:
+def make_tree(entries: TreeEntries, like: str) -> MadeTree:
     """Make a tree of documents, or of folders, with the id that git gives it; `like` is any id of the repository."""
     ordered = sorted(entries.items(), key=lambda item: item[0] + b"/")  # as git sorts folders
     content = b"".join(b"%b %b\0%b" % (mode, name, bytes.fromhex(key)) for name, (mode, key, _) in ordered)
@@ -74,7 +74,7 @@ class Folders(Struct, frozen=True):
     """The valid subfolders of a tree, as ids by name, and other entries that may be meant as folders."""
 
     ids: Mapping[str, str]
-    odd: Listing
+    odd: TreeEntries
 
 
 def folders(repository: Repository, name: str) -> Folders:
@@ -155,7 +155,7 @@ class TreeDifference:
             intern(name.decode()) for (name, _), entry in zip(self._same, entries, strict=False) if entry is not None
         )
 
-    def _compare(self, names: Sequence[bytes], old: Listing, new: Listing) -> frozenset[bytes]:
+    def _compare(self, names: Sequence[bytes], old: TreeEntries, new: TreeEntries) -> frozenset[bytes]:
         """Record differing and unreadable documents of the packages `names`; return those with equal documents."""
         repository, same = self._repository, []
         entries = _document_entries(
@@ -198,7 +198,7 @@ def document_of(repository: Repository, folder: str, tree: str | None, package: 
     return problem_of(found) or blob_of(folder, package, found)
 
 
-def listing(repository: Repository, name: str, *, is_limited: bool = True) -> Listing:
+def listing(repository: Repository, name: str, *, is_limited: bool = True) -> TreeEntries:
     """Return the entries of the tree that `name` means, by name; none if it means no tree.
 
     Raises SourceError if a tree named by id is missing, or has too many entries and `is_limited`.
