@@ -47,7 +47,7 @@ def _alike(items: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T
 def in_words(causes: Sequence[Cause]) -> str:
     """Return the difference in one package, or in several alike, with the languages of compilers."""
     compiled = {f"{one.package} ({', '.join(one.languages)})" if one.languages else one.package for one in causes}
-    return _said("said", causes[0], listed(sorted(map(safe, compiled))), len(compiled), words())
+    return _said("said", causes[0], first_few(sorted(map(safe, compiled))), len(compiled), words())
 
 
 def because(causes: Sequence[Cause], own: Words | None = None) -> str:
@@ -76,7 +76,7 @@ def _text(value: Value) -> str:
     return safe_name(value if isinstance(value, str) else " ".join(value)) or "none"
 
 
-def listed(texts: Iterable[str]) -> str:
+def first_few(texts: Iterable[str]) -> str:
     """Return the first six of some safe texts, and how many more there are."""
     return first_of(list(texts), _MOST_LISTED)
 
@@ -152,7 +152,7 @@ def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[st
     groups = grouped(explained)
     for one in groups[:MOST_CAUSES]:
         yield f"  {format(one['count'], ',') if one['count'] else 'also':>6}  {one['cause']}"
-        yield f"          {listed(one['packages'])}"
+        yield f"          {first_few(one['packages'])}"
     if others := [one["count"] for one in groups[MOST_CAUSES:] if one["count"]]:
         yield f"  {sum(others):>6,}  for {number(len(others), 'other reason')} (--format json has all)"
 

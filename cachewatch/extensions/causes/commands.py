@@ -34,8 +34,8 @@ from cachewatch.report.rebuild_cause_words import (
     causes_in_words,
     change_in_words,
     explained_json,
+    first_few,
     grouped,
-    listed,
     lock_json,
     night_json,
     short,
@@ -88,7 +88,7 @@ def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]
     rest = [one for _, some in ordered[_MOST_DIFFERENCES:] for one in some]
     shown = [*ordered[:_MOST_DIFFERENCES], *([("with other differences", rest)] if rest else [])]
     notes = [
-        f"{number(len(some), 'new spec')}, {difference}: {listed(sorted({safe(one.spec.name) for one in some}))}"
+        f"{number(len(some), 'new spec')}, {difference}: {first_few(sorted({safe(one.spec.name) for one in some}))}"
         for difference, some in shown
     ]
     if not rebuilt:
@@ -117,7 +117,7 @@ def lock_report(change: LockChange, before: str, after: str) -> WhyReport:
     """Return the report on the lock files named `before` and `after`: causes first, then the roots."""
     specs = f"{len(change.explained):,} of {number(change.specs, 'spec')} with another hash"
     notes = [
-        f"{word}: {listed([safe(f'{node.name}@{node.version}') for node in nodes])}"
+        f"{word}: {first_few([safe(f'{node.name}@{node.version}') for node in nodes])}"
         for word, nodes in (("added", change.added), ("removed", change.removed))
         if nodes
     ]
@@ -316,7 +316,7 @@ def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) 
         signature = document.specs[spec.hash] if document else None
         at = "" if repository.is_folder else f" at {graph.commit[:SHORT]}"
         sides.append(f"{short(spec)} in {safe(graph.tag)}{at}")
-        stacks.append(listed([*map(safe, signature.stacks if signature else ())] or ["none"]))
+        stacks.append(first_few([*map(safe, signature.stacks if signature else ())] or ["none"]))
     differs, notes = explanation.spec.hash != explanation.predecessor.hash, []
     if not differs:
         explanation = replace(explanation, causes=(), paths={})
@@ -348,7 +348,7 @@ def _of_all(repository: Repository, names: tuple[str, str], tag: str) -> _Answer
         first, second = safe(before[1]), safe(after[1])
         notes = [] if counted else ["the specs of all packages that both have are equal"]
         if others := [safe(one.spec.name) for one in explained if one.predecessor is None]:
-            of_packages = f"of packages that only {second} has: {listed(sorted({*others}))}"
+            of_packages = f"of packages that only {second} has: {first_few(sorted({*others}))}"
             notes.append(f"{number(len(others), 'spec')} {of_packages}")
         report = WhyReport(
             heading=_heading(f"{before[1]} -> {after[1]}", *sides),
