@@ -232,6 +232,7 @@ def conclude(compared: ComparedPair, tally: Tally) -> Report:
     if judgement is None:
         judgement = judge_tag(compared, tally, is_counted=tally.selected is not None)
     takes = pair.difference.takes
+    # This also completes the tally: its kinds, and the counts of packages that were held.
     statements, late, kinds_of = statements_on(tally, packages, judgement, tag, selection=selection, takes=takes)
     event = None
     if pair.is_new_tag:

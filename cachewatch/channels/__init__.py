@@ -27,7 +27,7 @@ def open_channel(config: ChannelConfig) -> Channel:
 
 
 class OneByOne:
-    """A base class for channels that deliver messages one by one."""
+    """A base class for channels that deliver messages one by one; each is its own Transport."""
 
     _sent_history: SentHistory = staticmethod(lambda *_: ())
 

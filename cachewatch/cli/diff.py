@@ -185,7 +185,7 @@ def diff(
             found = stack.enter_context(_explained(found, repository, selection))
         written = write_format(_noting(found, done))
         pieces: Iterable[bytes] = _checked(written, filters, comparison, done, names_tags=format_ == "text")
-        # Nothing was compared yet. Formats for programs are written as they come, before errors in filters are known.
+        # Reading `pieces` compares. Formats for programs are written as they come, before errors in filters are known.
         if format_ not in ("json", "jsonl", "csv") or stat or quiet:
             pieces = list(pieces)
             line.close()  # before a pager has the screen
@@ -341,7 +341,7 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, output: str | None) -> Format:
-    """Return a collector and a writer for the format `name`."""
+    """Return the class of the collector for the format `name`, and the writer."""
     if name in ("json", "jsonl"):
         return JsonCollector, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
     if name == "csv":
@@ -350,16 +350,16 @@ def _format(name: str, selection: Selection, *, is_all: bool, output: str | None
         return StatCollector, partial(
             write_stat, wants=selection.wants, width=terminal.width(), palette=terminal.palette(output)
         )
-    kept = FactCollector if is_all or name == "html" or not selection.wants(frozenset()) else NoCollector
+    collector = FactCollector if is_all or name == "html" or not selection.wants(frozenset()) else NoCollector
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name in ("html", "markdown"):
         from cachewatch.report import template_rendering  # noqa: PLC0415  Jinja2 is slow to load
 
         if name == "markdown":
-            return kept, partial(template_rendering.write_markdown, asked=asked)
+            return collector, partial(template_rendering.write_markdown, asked=asked)
         asked = replace(asked, most=ALL if is_all else template_rendering.MOST_ROWS, names_packages=True)
-        return kept, partial(template_rendering.write_page, asked=asked)
-    return kept, partial(write_text, asked=asked, width=terminal.width() or 80, palette=terminal.palette(output))
+        return collector, partial(template_rendering.write_page, asked=asked)
+    return collector, partial(write_text, asked=asked, width=terminal.width() or 80, palette=terminal.palette(output))
 
 
 def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Changeset]:

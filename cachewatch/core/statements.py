@@ -547,7 +547,7 @@ def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None
 def select_statements(
     statements: Iterable[Statement], wants_line: WantsLine, wants: Wants
 ) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
-    """Return the selected statements and the rest; statements about a package are divided line by line."""
+    """Return the selected statements and the rest; those about packages are divided by `wants_line`, line by line."""
     shown: list[Statement] = []
     rest: list[Statement] = []
     for statement in statements:

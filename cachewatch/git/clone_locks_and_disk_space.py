@@ -130,7 +130,7 @@ _PACKED = "cachewatch-packed"
 
 
 def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> GitResult:
-    """Run a git command in the clone at `folder` without network. Raises SourceError if git was killed."""
+    """Run a git command on `lines` in the clone at `folder`, without network. Raises SourceError if git was killed."""
     answer = Git(git_dir=folder, seconds=_CHECKING_SECONDS, guarded=True).ask(arguments, lines)
     if answer.code < 0 or answer.code in ENDED:  # for want of memory, say; that is no answer
         raise SourceError(f"{folder}: git was ended ({answer.code}); tried again later")

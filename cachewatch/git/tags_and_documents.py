@@ -93,7 +93,7 @@ def compare_revisions(
     trees: CompareTrees = TreeDifference,  # this and `count` may cache results
     count: Callable[[Repository, Revision, Revision], int | None] = count_between,
 ) -> Comparison:
-    """Find the documents that differ, in the tag that a revision names or in each wanted one. Raises UsageError."""
+    """Name the documents that differ, in the tag that a revision names or in each wanted one. Raises UsageError."""
     wanted_package = cache(wanted_package)
     commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
     had, has = (tags_of(repository, side, sorted(commits - {side.commit})) for side in (before, after))

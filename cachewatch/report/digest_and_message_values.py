@@ -241,7 +241,7 @@ PLACE = "<!-- neighbours --><!-- /neighbours -->"
 
 
 def with_neighbours(page: str, *, previous: str | None, following: str | None) -> str:
-    """Return the page of a digest with links to the pages before and after it, at the place reserved for them."""
+    """Return the page of a digest with links to the addresses of the pages before and after it, in their place."""
     named = (("prev", previous, "Previous"), ("next", following, "Next"))
     links = [f'<a rel="{rel}" href="{escape(to)}">{word} digest</a>' for rel, to, word in named if to]
     said = f'<nav class="neighbours" aria-label="Digests">{" ".join(links)}</nav>' if links else ""

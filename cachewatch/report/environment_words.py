@@ -62,7 +62,7 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
 
 
 def coverage_json(coverage: Coverage, against: str) -> bytes:
-    """Return the coverage as one JSON object."""
+    """Return the coverage as one JSON object; `against` describes the cache that was compared."""
     environment = coverage.environment
     values = {
         "schema": SCHEMA,

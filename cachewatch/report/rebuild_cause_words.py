@@ -147,7 +147,7 @@ def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
 
 
 def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
-    """Yield the number of specs, then each cause with the number of specs that it accounts for."""
+    """Yield how many specs were rebuilt, and `what` they are, then each cause with the number that it accounts for."""
     yield f"{number(len(explained), 'spec')} {what}:"
     groups = grouped(explained)
     for one in groups[:MOST_CAUSES]:
@@ -190,7 +190,7 @@ def _node_json(node: GraphNode) -> dict[str, Any]:
 
 
 def explained_json(package: str, found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return why specs of one package were rebuilt, as JSON; a single spec is not in a list."""
+    """Return why specs of a package were rebuilt, as JSON, a single one in no list; `is_recorded`: there are graphs."""
     answers = [_explanation_json(one) for one in found]
     if len(answers) == 1:
         return _encoded({"recorded": is_recorded, **answers[0]})
@@ -205,7 +205,7 @@ def _explanation_json(one: Explanation) -> dict[str, Any]:
 
 
 def night_json(found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return the causes of all these specs as JSON."""
+    """Return the causes of all these specs as JSON; `is_recorded` tells whether there are graphs."""
     return _encoded({"recorded": is_recorded, "causes": attributed_json(found)})
 
 

@@ -120,7 +120,7 @@ def resolve_now(context: Context, key: AlertKey, title: str) -> None:
 
 @contextmanager
 def contained(context: Context, name: str, part: str, *, may_be_open: bool = True) -> Iterator[None]:
-    """Turn an error in the block into an alert about `part` on `name`; success resolves it, if it `may_be_open`."""
+    """Turn an error in the block into an alert about `part` on `name`; success resolves one, if one `may_be_open`."""
     key = AlertKey(AlertKind.WORK_FAILED, name, part)
     try:
         yield

@@ -59,7 +59,7 @@ class NewSnapshot(Struct, frozen=True):
 
 
 class PendingSource(OpenSource, frozen=True, kw_only=True):
-    """An open source, to compare everything that a stream has not reported yet."""
+    """An open source, to compare everything that a stream has not reported yet, by the comparisons of OpenSource."""
 
     documents: UnreadDocuments
     returns: Returns

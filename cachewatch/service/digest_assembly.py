@@ -269,7 +269,7 @@ def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) ->
 def split(
     composed: Callable[..., PendingDigest], state: StreamState, holds: Iterable[Hold], due: Collection[Hold]
 ) -> tuple[PendingDigest, PendingDigest]:
-    """Split a held digest into one to send now, about the holds that are `due`, and one about the others."""
+    """Compose a held digest as two: one to send now, about the holds that are `due`, and one about the others."""
     waiting = tuple(hold for hold in holds if hold not in due)
     places, due_places = ({(hold.alert.name, hold.alert.part) for hold in each} for each in (waiting, due))
 

@@ -217,7 +217,7 @@ def resume(context: Context) -> None:
 
 
 def clean_up(context: Context, *, may_be_open: bool = True) -> None:
-    """Remove old rows, and unused pins of each source; an error in one source becomes an alert and stops nothing."""
+    """Remove old rows, and unused pins of each source; an error in a source becomes an alert (see `contained`)."""
     # Deletes what `retention:` allows, but no entries of feeds, which are written from all of them.
     retention, sources = context.config.retention, context.config.sources
     feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}

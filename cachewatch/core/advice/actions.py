@@ -135,7 +135,7 @@ def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ..
 def replaced_versions(tag: str, statements: Collection[Statement], *, is_wait_over: bool) -> Iterator[str]:
     """Yield the old versions, `hdf5 1.14.5`, whose specs are gone from a place of a tag that was upgraded.
 
-    What is back was reported as lost already, unless readers were asked to wait for it.
+    What is back was reported as lost already, unless readers were asked to wait for it (`is_wait_over`).
     """
     for one in statements:
         upgraded = one.lines if one.kind is StatementKind.UPGRADED else ()
@@ -154,7 +154,8 @@ def outdated_packages(
 ) -> Iterator[str]:
     """Yield packages of which lock files may miss builds, besides versions that `replaced_versions` yields.
 
-    What is missed is asked for by itself. Of statements that are `hidden`, packages that are `silenced` do not count.
+    What is missed is asked for by itself. Of statements that are `hidden`, packages that are `silenced` do not count;
+    `is_wait_over` is as for `replaced_versions`.
     """
     returned = [one for one in statements if one.kind is StatementKind.RETURNED and not is_wait_over]
     quiet = ((one, silenced) for one in hidden if one.kind in _QUIET)
@@ -428,7 +429,10 @@ def _moved_to(statement: Statement) -> str:
 def needs_of(
     because: Because, worst: LossClass | None, names: Collection[str], statements: Iterable[Statement]
 ) -> Iterator[Need]:
-    """Yield the builds that were lost or downgraded; where a package has no known build, a need without version."""
+    """Yield the builds of packages in `names` that were lost, with the class `worst` or `because`, or downgraded.
+
+    One is a need without version where a package has no known build. Downgrades count only if they are `because`.
+    """
     needs: dict[Need, None] = {}
     for statement in statements:
         is_fall = because is Because.DOWNGRADED and statement.kind is StatementKind.DOWNGRADED

@@ -180,7 +180,7 @@ class CoverageChange(Struct, frozen=True):
 
 
 def cover(environment: Environment, holdings: Holdings, *, is_pruned: bool = True) -> Coverage:
-    """Compare the needs of `environment` with the specs of a cache.
+    """Compare the needs of `environment` with the specs of a cache, its `holdings`.
 
     `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
     """

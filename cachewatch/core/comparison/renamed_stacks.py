@@ -47,7 +47,7 @@ CompareRenamed = Callable[[NewNames, Set[str], Selection], Iterable[Renamed]]
 
 
 def compare_renamed(pairs: Iterable[Pair], names: NewNames, selection: Selection, *, is_pruned: bool) -> list[Renamed]:
-    """Compare packages under the `names` that their stacks have now."""
+    """Compare packages under the new `names` of stacks, given by the old ones; new packages are left out."""
     found = []
     for pair in pairs:
         if pair.before is None:

@@ -32,7 +32,7 @@ _CONCRETIZE = ["spack -e . concretize --force", "spack -e . install"]
 
 
 def blank(name: str) -> str:
-    """Return a placeholder that a shell refuses to run until readers fill it in."""
+    """Return `"${NAME:?}"`, with which a shell refuses to run a command until readers fill it in."""
     return f'"${{{name}:?}}"'
 
 
