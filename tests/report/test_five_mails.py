@@ -346,7 +346,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         (
             [record(1, stacks=["root"]), record(2, stacks=E4S, target="zen4")],
             "BUILT BY NO STACK ANY MORE for x86_64_v3; may be pruned at any time zlib 1.0 radiuss",
-            "To do Copy zlib to a mirror of your own if you need it: no stack builds it for x86_64_v3 any more, so that it may be pruned at any time.",
+            "To do Copy zlib@1.0 to a mirror of your own if you need it: no stack builds it for x86_64_v3 any more, so that it may be pruned at any time.",
         ),
         (
             [record(2, stacks=E4S, target="zen4")],

@@ -48,15 +48,15 @@ def test_what_no_stack_built_is_pruned_for_those_who_select_a_stack(made: Made) 
     states += [rest | {"one": unbuilt(one), "two": unbuilt(two)}, rest | {"two": unbuilt(two)}, rest | {"two": two}]
     states.append(states[-1] | {"one": in_ml(4, versions=["1.1"])})
     asked, pruned, back, last = weeks(made, ML, *states)
-    assert "Copy one, two to a mirror" in asked
+    assert "Copy one@1.0, two@1.0 to a mirror" in asked
     assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in pruned
     assert "Of the 2 packages named on 2 June, 1 is still there." in pruned
-    assert "Still open since 2 June: copy two if you need it" in pruned
-    assert back.startswith("To do If you required two, as an earlier mail asked: builds of it are there again")
+    assert "Still open since 2 June: copy two@1.0 if you need it" in pruned
+    assert back.startswith("To do If you required two, as an earlier mail asked: a version at least as new is there")
     assert "config remove packages:two:require" in back
     assert "copy" not in back
     assert "Still open since 3 June: if you use one for x86_64_v3: require one@1.0 before you re-concretize." in back
-    assert last.startswith("To do If you required one, as an earlier mail asked: builds of it are there again")
+    assert last.startswith("To do If you required one, as an earlier mail asked: a version at least as new is there")
 
 
 def test_what_is_pruned_and_what_may_be_are_required_apart(made: Made) -> None:
@@ -75,7 +75,7 @@ def test_what_may_be_pruned_is_named_for_its_own_machines(made: Made) -> None:
     equal, old, new = in_ml(1, stacks=["hep", "root"]) + in_ml(2), in_ml(3, target="power9le"), in_ml(4, target="m1")
     states = [many(20) | {"mpi": found} for found in (equal + old + new, equal[:1] + unbuilt(old))]
     (asked,) = weeks(made, CONFIG, *states)
-    assert "Copy mpi to a mirror of your own if you need it: no stack builds it for power9le any more" in asked
+    assert "Copy mpi@1.0 to a mirror of your own if you need it: no stack builds it for power9le any more" in asked
     assert "If you use mpi for m1: keep it" in asked
     assert "# if you use mpi on power9le: spack" in asked
 
@@ -87,9 +87,9 @@ def test_only_what_was_announced_is_told_as_pruned(made: Made) -> None:
     kept = both[1:]
     states = [both + old, unbuilt(ours) + kept + old, unbuilt(ours) + kept, kept, unbuilt(kept), unbuilt(kept[1:]), []]
     said = weeks(made, CONFIG, *(many(20) | {"one": found} for found in states))
-    assert "Copy one to a mirror" in said[0]
+    assert "Copy one@1.0 to a mirror" in said[0]
     assert "as announced" not in said[1]
-    assert "since 2 June: copy one if you need it" in said[1]
+    assert "since 2 June: copy one@1.0 if you need it" in said[1]
     assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in said[2]
     assert "Still open" not in said[2]
     assert said[3].count("config add") == 1
@@ -121,7 +121,7 @@ def test_what_may_be_pruned_is_to_be_copied_while_readers_wait(made: Made) -> No
     readers = made(*map(catalogue, states), config=WAITING)
     readers.go_on()
     wait(readers)
-    asked = "Still open since 2 June: copy one if you need it: it may be pruned at any time."
+    asked = "Still open since 2 June: copy one@1.0 if you need it: it may be pruned at any time."
     text = body(readers.site.told()[-1])
     assert "Wait. Publishing may have failed" in text
     assert "Of what earlier mails asked for in develop, do now only what is still open below" in text
@@ -220,9 +220,9 @@ def test_nothing_is_told_as_pruned_while_readers_wait(made: Made) -> None:
     text = body(readers.site.told()[-1])
     assert "Wait. Publishing may have failed" in text
     assert "as announced" not in text
-    assert "since 2 June: copy two if you need it" in text
+    assert "since 2 June: copy two@1.0 if you need it" in text
     readers.go_on()
-    assert "since 2 June: copy one, two if you need them" in body(readers.site.told()[-1])
+    assert "since 2 June: copy one@1.0, two@1.0 if you need them" in body(readers.site.told()[-1])
 
 
 def test_what_is_copied_is_installed_after_what_is_still_open(made: Made) -> None:
@@ -370,7 +370,7 @@ def test_what_stacks_have_in_an_older_version_is_required_for_each(made: Made) -
     assert "since 2 June: if you use mpi for hep" in later
     assert "since 3 June: if you use mpi for ml" in later
     assert back.startswith(
-        "To do If you required mpi for hep only, as an earlier mail asked: builds of it are there again"
+        "To do If you required mpi for hep only, as an earlier mail asked: a version at least as new is there"
     )
     assert "since 3 June: if you use mpi for ml" in back
     assert "for hep: keep" not in back
@@ -393,7 +393,7 @@ def test_a_requirement_lasts_until_as_new_a_version_is_there(made: Made) -> None
         assert said.count("config add") == 1
     assert "require mpi@1.11 or @1.13 (the version that you use)" in gone
     assert "Still open" not in gone + back
-    assert "If you required mpi, as an earlier mail asked: builds of it are there again" in settled
+    assert "If you required mpi, as an earlier mail asked: a version at least as new is there" in settled
 
 
 def test_a_requirement_ends_though_a_machine_lacked_the_package_before(made: Made) -> None:
@@ -402,7 +402,7 @@ def test_a_requirement_ends_though_a_machine_lacked_the_package_before(made: Mad
     asked, removed, back = weeks(made, CONFIG, *states, many(20), states[1])
     assert "If you use mpi for neoverse_v1: keep it where it is installed. develop has no such build" in asked
     assert "require mpi@1.0 before you re-concretize" in removed
-    assert back.startswith("To do If you required mpi for x86_64_v3 only, as an earlier mail asked: builds of it are")
+    assert back.startswith("To do If you required mpi for x86_64_v3 only, as an earlier mail asked: a version")
     assert "Still open since 3 June: if you use mpi for neoverse_v1: require mpi@1.0 before" in back
     assert "keep it" not in back
 
@@ -415,11 +415,11 @@ def test_a_requirement_lasts_for_those_who_still_lack_the_package(made: Made) ->
     fft = [{"fft": arm + in_ml(7)}, {}, {"fft": fft}, {"fft": arm + fft}]
     mpi = [{"mpi": found} for found in (own[0] + ml[0], own[1] + ml[1], ml[0], ml[0])]
     _, back, later = weeks(made, CONFIG, *(many(20) | one | two for one, two in zip(fft, mpi, strict=True)))
-    assert "If you required fft for x86_64_v3 only, mpi for ml only, as earlier mails asked: builds of them are" in back
+    assert "If you required fft for x86_64_v3 only, mpi for ml only, as earlier mails asked: versions" in back
     assert "if you use mpi for hep: keep it where it is installed, and require mpi@5.8 or newer" in back
     assert "if you use fft for neoverse_v1: require fft@1.0 before" in back
     assert "If you use" not in back
-    assert "If you required fft, as an earlier mail asked: builds of it are there again" in later
+    assert "If you required fft, as an earlier mail asked: a version at least as new is there" in later
     assert "fft is back in ml (neoverse_v1) (missing there since 2 June), unchanged since 1 June." in later
 
 
@@ -431,7 +431,7 @@ def test_a_requirement_of_a_stack_lasts_when_it_loses_the_package(made: Made) ->
     assert "If you use mpi for hep: keep it where it is installed, and require mpi@1.13 or newer" in older
     assert "Still open since 2 June: if you use mpi for hep: keep it where it is installed, and require" in lost
     assert "If you required mpi" not in lost
-    assert "If you required mpi, as an earlier mail asked: builds of it are there again" in back
+    assert "If you required mpi, as an earlier mail asked: a version at least as new is there" in back
 
 
 def test_what_an_urgent_mail_asked_for_is_open_in_all_digests(made: Made) -> None:
@@ -441,11 +441,11 @@ def test_what_an_urgent_mail_asked_for_is_open_in_all_digests(made: Made) -> Non
     asked, both, back = weeks(made, config, rest | one | two, rest | two, rest | one, rest | one | two)
     assert "require one@1.0 before" in asked
     regular, urgent = sorted(both.split(" | "))  # of the same time
-    assert "If you required one, as an earlier mail asked: builds of it are there again" in urgent
+    assert "If you required one, as an earlier mail asked: a version at least as new is there" in urgent
     assert "require two@1.0 before" in urgent
     assert "required one" not in regular
     assert "Still open since 3 June: if you use two: keep it" in regular
-    assert back.startswith("To do If you required two, as an earlier mail asked: builds of it are there again")
+    assert back.startswith("To do If you required two, as an earlier mail asked: a version at least as new is there")
 
 
 def test_a_requirement_of_a_stack_lasts_when_it_is_renamed_and_the_package_goes(made: Made) -> None:
@@ -460,7 +460,9 @@ def test_a_requirement_of_a_stack_lasts_when_it_is_renamed_and_the_package_goes(
         assert "if you use mpi for hep7: keep it where it is installed, and require mpi@1.13 or newer" in said
     assert "are there again" not in renamed
     assert "require mpi@1.12 or @1.13 (the version that you use) before" in removed
-    assert "If you required mpi for x86_64_v3 only, as an earlier mail asked: builds of it are there again" in back
+    assert (
+        "If you required mpi for x86_64_v3 only, as an earlier mail asked: a version at least as new is there" in back
+    )
 
 
 @pytest.mark.slow
@@ -511,5 +513,5 @@ def test_what_is_asked_again_is_asked_once(made: Made) -> None:
     assert "If you use one: keep it where it is installed, and require one@1.0 or newer before" in older
     for said in (removed, older):
         assert "Still open" not in said
-    assert "If you required one for ml only, as an earlier mail asked: builds of it are there again" in back
+    assert "If you required one for ml only, as an earlier mail asked: a version at least as new is there" in back
     assert "if you use one for aarch64: keep it where it is installed, and require one@1.0 or newer" in back

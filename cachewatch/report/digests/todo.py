@@ -477,6 +477,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         day=day_of(action.name),
         since=day_of(action.since),
         names=and_more(action.names, words, most),
+        specs=and_more(action.versions or action.names, words, most),
         moved=words.say("todo", "moved", name=safe_name(action.name)),
         moving=words.say("todo", "moving", name=safe_name(action.name)) if action in moved[-1:] else "",
         apart=words.text("todo", "apart") if moved else "",
