@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from cachewatch.core.comparison.kept_and_reused_hashes import not_written, reused_hashes
+from cachewatch.core.comparison.matching_and_verdicts import BySignature
 from cachewatch.core.comparison.package_changes import compare
 from cachewatch.core.kinds_and_specs import NO_HASH, CompilerForm, Document, MatchKind, Signature, Specs, facts_of
 from cachewatch.core.versions_spellings_targets import version_identity
@@ -20,11 +21,10 @@ from cachewatch.extensions.history.document_versions import Version
 from cachewatch.extensions.history.schema_and_location import pack, unpack
 
 BySpec = Mapping[str, Signature]
-Counts = Mapping[Signature, int]
 Side = tuple[BySpec, CompilerForm]  # the specs of a document, and its spelling of compilers
 # How many specs of each set of stacks one revision added, removed and rebuilt; () is no stack.
 Tallies = Mapping[tuple[str, ...], Sequence[int]]
-Contents = Iterator[bytes | None]  # of each version; None if it is too large to be a document
+VersionContents = Iterator[bytes | None]  # of each version; None if it is too large to be a document
 
 
 class Interval(Struct, frozen=True):
@@ -143,7 +143,7 @@ def document_of(package: str, specs: BySpec, form: CompilerForm = CompilerForm.N
     )
 
 
-def _tallies(differing: VersionDifference, gone: Counts, new: Counts, rebuilt: Counts) -> Tallies:
+def _tallies(differing: VersionDifference, gone: BySignature, new: BySignature, rebuilt: BySignature) -> Tallies:
     by_stacks: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
     for place, counts in enumerate((new, gone, rebuilt)):
         for signature, count in counts.items():
@@ -169,7 +169,7 @@ class Follower:
         self._is_unread = task.is_unread
         self._found = IndexedDocument(task.known)
 
-    def run(self, contents: Contents) -> IndexedDocument:
+    def run(self, contents: VersionContents) -> IndexedDocument:
         """Read all versions of the document from `contents`, in order, and return what they add to the index."""
         for version in self._task.versions:
             problem = version.problem or self._take(version, contents)
@@ -181,7 +181,7 @@ class Follower:
         self._found.intervals = [Interval(*place, pack(hashes)) for place, hashes in self._ended.items()]
         return self._found
 
-    def _take(self, version: Version, contents: Contents) -> str:
+    def _take(self, version: Version, contents: VersionContents) -> str:
         """Read one version; if it is unreadable, return the reason and change nothing."""
         specs, form = {}, CompilerForm.NEW
         if version.blob is not None:
