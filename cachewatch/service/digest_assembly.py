@@ -32,7 +32,7 @@ from cachewatch.runtime.worker import INLINE, Piece
 from cachewatch.service.changes_since_last_digest import SourceDiff, compare_source
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.held_digests import holds_of
+from cachewatch.service.held_digests import holds_needed
 from cachewatch.service.streams_and_silences import Stream, StreamState, commands, why
 from cachewatch.store.cursors_and_remembered import Advance
 from cachewatch.store.digests_and_holds import DigestState, Hold
@@ -116,7 +116,7 @@ def _assembled(
     hidden = Counter(name for name, _ in {pair for part in parts for each in part.news for pair in each.hidden})
     tags = tuple(each.tag for part in parts for each in part.news)
     now = context.clock()
-    holds = tuple(holds_of(parts, stream.subscription.limit.hold_above, state.holds, now))
+    holds = tuple(holds_needed(parts, stream.subscription.limit.hold_above, state.holds, now))
     key = _key(stream, state, parts, occasion)
     coverages = [part.coverage for part in parts if part.coverage]
     # A binary is there if one of the sources has it.

@@ -27,7 +27,7 @@ _TITLES = {AlertKind.SUSPICIOUS_LOSS: "a suspicious loss", AlertKind.LARGE_CHANG
 Held = tuple[HeldDigest, Hold]
 
 
-def holds_of(parts: list[SourceDiff], limit: int, known: Iterable[Hold], now: datetime) -> list[Hold]:
+def holds_needed(parts: list[SourceDiff], limit: int, known: Iterable[Hold], now: datetime) -> list[Hold]:
     """Return why to ask operators first: suspicious losses or else large changes; those that are not `known` begin now.
 
     A change is large in each tag with more changed specs than `limit`; if only their sum exceeds it, in each source.
