@@ -33,7 +33,7 @@ from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.statements import of_kinds
 from cachewatch.errors import UsageError
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.revision_names_and_times import holds, newest_two
+from cachewatch.git.revision_names_and_times import covers, newest_two
 from cachewatch.hooks import extensions, lacking, load
 from cachewatch.report.diff_blocks_and_colours import ALL, Requested
 from cachewatch.report.diff_formats_and_alike_tags import StatCollector, write_stat, write_text
@@ -226,7 +226,7 @@ def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
         if one.kind in _NEW and report.before.tag == report.after.tag
     ]
     old, end = (new[0][1].before.revision, new[0][1].after.revision) if new else (None, None)
-    is_later = old and (end is None or holds(repository, end, old))  # AFTER comes after BEFORE
+    is_later = old and (end is None or covers(repository, end, old))  # AFTER comes after BEFORE
     past = extensions().hook.past(repository=repository, log=None) if is_later else None
     if past is None:
         return

@@ -116,8 +116,8 @@ def count_between(repository: Repository, before: Revision, after: Revision) -> 
     return max(left, right) if not (left and right) else None
 
 
-def holds(repository: Repository, commit: str, earlier: str) -> bool | None:
-    """Tell whether one commit is an earlier one or has it in its history; None if git cannot tell."""
+def covers(repository: Repository, commit: str, earlier: str) -> bool | None:
+    """Tell whether a commit has an earlier one in its history, or is the same; None if git cannot tell."""
     missing = _listed(repository, "-1", f"{commit}..{earlier}")
     return None if missing is None else not missing
 

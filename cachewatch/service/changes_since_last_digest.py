@@ -16,7 +16,7 @@ from cachewatch.core.advice.verbs_and_reasons import Alternative, Home, Pinned
 from cachewatch.core.advice.waits_and_reminders import Departure, Memory, Point, Remembered, merged, series_or_tag
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import version_key
-from cachewatch.git.revision_names_and_times import Revision, holds, is_there, resolve, resolve_upstream, times_between
+from cachewatch.git.revision_names_and_times import Revision, covers, is_there, resolve, resolve_upstream, times_between
 from cachewatch.git.tags_and_documents import Bases, Restored, RestoredDocument, document_in, tags_of
 from cachewatch.report.digest_and_message_values import Note, Outage, Span
 from cachewatch.service import missing_and_returned as removals
@@ -330,7 +330,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             ("between", self.repository.git_dir, gap.base.commit, self.newest.commit),
             lambda: (
                 self.comparisons.count(self.repository, gap.base, self.newest),
-                holds(self.repository, self.newest.commit, gap.base.commit) is False,
+                covers(self.repository, self.newest.commit, gap.base.commit) is False,
                 times_between(self.repository, gap.base, self.newest),
             ),
         )
