@@ -157,7 +157,7 @@ def resolve_within(connection: Connection, context: Context, key: AlertKey, titl
     return alert.opened_at
 
 
-def review(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
+def review_source(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
     """Open the alert of a source whose data is too old, and resolve it when there is newer data."""
     key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
     # How often a source publishes is known only after watching it for that long.

@@ -86,7 +86,7 @@ def _failed(context: Context, source: Source, error: Exception) -> None:
             lines = (reason, often, "Stored data is kept, and the source is polled again as configured.")
             key, title = AlertKey(AlertKind.SOURCE_FAILED, name), f"the source {name} cannot be read"
             alerts.open_within(connection, context, Alert(key=key, title=title, lines=lines))
-        alerts.review(connection, context, source, after)
+        alerts.review_source(connection, context, source, after)
     log = context.log.bind(source=name, failures=after.failures)
     log.error("source.failed", error=reason, traceback=traceback_of(error))
 
@@ -121,7 +121,7 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
                 context.log_within(connection).warning(event, source=name, said=reason)
             alert = Alert(key=AlertKey(kind, name), title=title, lines=(reason,))
             alerts.settle_within(connection, context, alert, f"the source {name} {solved}", is_open=bool(reason))
-        alerts.review(connection, context, source, after)
+        alerts.review_source(connection, context, source, after)
     context.log.info("source.polled", source=name, revision=news.revision[:12], is_new=is_new)
 
 
