@@ -141,7 +141,7 @@ class Layout(Struct, frozen=True, dict=True):
         return self._regex.fullmatch(path) is not None if self.pattern else path.endswith(ENDINGS)
 
     def names(self, path: str, title: str = "", category: str = "") -> tuple[str, str]:
-        """Return the tag and package of a document; its content names the tag `category` and the package `title`."""
+        """Return the tag and package of the document at `path`: by the pattern, else its own `category` and `title`."""
         if self.pattern:
             found = self._regex.fullmatch(path)
             named = found.groupdict() if found else {}

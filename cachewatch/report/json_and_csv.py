@@ -71,7 +71,7 @@ _encode = msgspec.json.encode
 
 
 class PackageJson(NamedTuple):
-    """A package as JSON on one line; its places end when the statements that explain them are known."""
+    """A package as JSON on one line, but for its places: `places_json` adds the statements that explain them."""
 
     package: str
     head: bytes

@@ -289,7 +289,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return had, has
 
     def left(self, bases: Bases, news: Iterable[TagNews]) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
-        """Yield the present state of the builds in open actions, by source, tag and build; of renamed stacks, the new."""
+        """Yield (source, tag, build) of open actions with its present state, of a renamed stack under the new name."""
         renamed = {
             (each.name, old): one.after[0]
             for each in news
@@ -309,7 +309,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 yield from (((self.source.name, tag, need), now[one]) for need, one in own.items())
 
     def kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, Home]:
-        """Return the newest snapshot that has each build that is lost or may be pruned, or that has a newer version."""
+        """Return by need the newest snapshot that has a build that is lost or soon pruned, or else a newer version."""
         lost = {one.need: one.suggestion for one in known if one.left is Nearest.NONE}
         for one in news if self.environment is None else ():
             statements = one.tag.statements if one.tag.report.before.tag == one.tag.report.after.tag else ()

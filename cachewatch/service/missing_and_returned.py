@@ -329,7 +329,7 @@ class Returns(Struct, frozen=True):
         return None
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> StillMissing | None:
-        """Return the packages that the snapshot `tag` and an earlier one lack, unless three snapshots reported them."""
+        """Return the packages that the snapshot `tag` and an earlier one lack; None without, or if three said so."""
         has = packages_of(self.repository, self.newest, tag)
         earlier = [one for one in self._departures(tag) if one.kind is DepartureKind.PACKAGE and one.first.tag != tag]
         lacked = {package for one in earlier for package in one.missing(self.stream)}

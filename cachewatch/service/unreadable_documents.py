@@ -196,7 +196,7 @@ def unreadable_sources(
 
 
 def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
-    """Yield a note for each tag about documents without any readable earlier version."""
+    """Yield a note for each tag about documents, by tag, without any readable earlier version."""
     for tag, names in sorted(packages.items()):
         yield Note("unknown", {"tag": tag, "names": _listed(sorted(names), _MOST_NAMED)})
 

@@ -221,7 +221,7 @@ def note(connection: Connection, delivery: int, event: str, said: str, now: date
 
 
 def requeue(connection: Connection, number: int, due: datetime, now: datetime) -> None:
-    """Queue a delivery again whose process ended without a result; a late one is accepted until it is claimed again."""
+    """Queue a delivery again whose process ended without a result; a late result counts until it is claimed again."""
     values = {"state": DeliveryState.QUEUED, "may_have_arrived": True, "due": due}
     connection.execute(update(deliveries).filter_by(id=number).values(**values))
     note(connection, number, "interrupted", "it may have arrived: the sender ended before the reply", now)

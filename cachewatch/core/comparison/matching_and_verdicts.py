@@ -376,7 +376,7 @@ def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place,
 
 
 def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]) -> Iterator[SpecMatch]:
-    """Yield the matches; an upgrade or downgrade of specs that changes the versions of none of `places` is none.
+    """Yield the matches; an up- or downgrade that changes the versions in none of `places` becomes a reconfiguration.
 
     Such specs are only built in another way: every stack that builds them has both versions before and after.
     """
@@ -392,7 +392,7 @@ def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]
 def seen_in_stacks(
     matches: Iterable[SpecMatch], gone: Unpaired, new: Unpaired, sees: Callable[[str], bool]
 ) -> tuple[tuple[SpecMatch, ...], Unpaired, Unpaired]:
-    """Return selected matches and unmatched specs as the selected stacks see them: what is equal there was rebuilt."""
+    """Return selected matches and unmatched specs as the selected stacks see them: equal ones there are rebuilt."""
 
     def seen(one: Signature) -> Signature:
         return replace(one, stacks=tuple(filter(sees, one.stacks)))

@@ -654,7 +654,7 @@ def capitalized(text: str) -> str:
 
 
 def day_of(text: str) -> str:
-    """Return an ISO date as day and month, 27 November; a time follows it, other texts are returned as they are."""
+    """Return an ISO date as day and month, 27 November, with the time if there is one; another text as it is."""
     try:
         day = datetime.fromisoformat(text)
     except ValueError:
