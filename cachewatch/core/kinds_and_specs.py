@@ -1,6 +1,8 @@
 """The values that cachewatch works with: published specs, their changes, and the facts of a package. All are frozen.
 
-A spec is one built binary, and its signature is everything that is known of it but the hash.
+A spec is one built binary, and its signature is everything that is known of it but the hash. Upgraded, lost and the like
+are words of several enumerations: MatchKind (how two paired specs differ), SpecClass (why a spec has no pair), Verdict
+(what happened to a place: these are the upgrades and losses of reports), and Kind (what `--kind` selects).
 """
 
 from collections import Counter, defaultdict

@@ -256,6 +256,7 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
     unknown = prepared.is_compiler_unknown
     vanished, new = reported.specs
     # DeepDiff is not given equal counts.
+    # As many on both sides, with other hashes: DeepDiff gets only what differs.
     rebuilt = {s: count for s, count in prepared.removed.counts.items() if prepared.added.counts.get(s) == count}
     if not (any(reported.package) or vanished or new or rebuilt or prepared.restacked):
         return None
