@@ -417,7 +417,7 @@ def _reasons(statement: Chosen, asked: Requested) -> str:
     by_reason: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for lost in statement.statement.losses:
         if lost.package in chosen and lost.loss is not None:
-            reason = words.reasons_of_versions(lost.loss, own)
+            reason = words.reasons_of_versions((lost.loss, *lost.loss.older), own)
             by_reason[reason][lost.package] = None
     unbuilt = _sum(line.here for line in statement.lines).without_stack
     old = own.say("stacks", "unbuilt", unbuilt) if unbuilt else ""

@@ -347,8 +347,8 @@ def name_of(statement: Statement) -> str:
     return change_of_values(statement) if statement.kind in OF_VALUES else safe_name(statement.name)
 
 
-def reason_of(loss: Loss, own: Words | None = None) -> str:
-    """Return the builds that the tag still has after a loss, in words: `the same binary stays, e4s builds it`."""
+def reason_of(loss: Loss, own: Words | None = None, versions: Sequence[str] = ()) -> str:
+    """Return the builds that the tag still has after a loss, of one or several `versions`: `the same binary stays, e4s builds it`."""
     key = loss.loss_class.value
     if loss.loss_class is LossClass.OTHER and not loss.there:
         key = "other_variants"
@@ -356,11 +356,12 @@ def reason_of(loss: Loss, own: Words | None = None) -> str:
         key = "gone_copies" if loss.has_copies else "gone_older"
     elif loss.loss_class is LossClass.EQUAL and loss.compiler:
         key = "equal_compiler"
+    versions = versions or (loss.version,)
     return (own or words()).say(
         "losses",
         key,
-        len(loss.stacks),
-        version=safe_name(loss.version) or "no version",
+        len(versions if loss.loss_class is LossClass.OTHER else loss.stacks),
+        version=", ".join(safe_name(one) or "no version" for one in versions),
         there=safe_name(loss.there),
         stacks=stacks_named(loss.stacks),
         for_target=f" for {safe_name(loss.target)}" if loss.target else "",
@@ -369,20 +370,32 @@ def reason_of(loss: Loss, own: Words | None = None) -> str:
     )
 
 
-def reasons_of_versions(loss: Loss, own: Words) -> str:
+def reasons_of_versions(losses: Iterable[Loss], own: Words) -> str:
     """Return the builds left for each lost version, once if equal for all: `of 1.2.2: ...; of 1.2.1: ...`."""
-    by_reason: dict[str, list[str]] = {}
-    for one in (loss, *loss.older):
-        reason = reason_of(one, own)
-        if not reason and (loss.older or one.loss_class is LossClass.GOING):
-            reason = own.text("losses", f"{one.loss_class}_alone")
-        by_reason.setdefault(reason, []).append(one.version)
-    if len(by_reason) == 1:
-        return next(iter(by_reason)) if reason_of(loss, own) or loss.loss_class is not LossClass.GONE else ""
-    return "; ".join(
-        own.say("losses", "of_version", version=", ".join(map(safe_name, reversed(versions))), reason=reason)
-        for reason, versions in by_reason.items()
-    )
+    # Losses, maybe of several places, that differ only in where builds are left are told together.
+    left: dict[Loss, tuple[set[str], set[str]]] = {}
+    for one in losses:
+        key = replace(one, stacks=(), target=one.target and "some", older=(), builds=())
+        stacks, targets = left.setdefault(key, (set(), set()))
+        stacks.update(one.stacks)
+        targets.add(one.target)
+    by_version: dict[str, list[Loss]] = {}
+    for one, (stacks, targets) in left.items():
+        there = replace(one, version="", stacks=tuple(sorted(stacks)), target=", ".join(sorted(targets)))
+        by_version.setdefault(one.version, []).append(there)
+    alike: dict[tuple[str, ...], tuple[list[Loss], list[str]]] = {}
+    for version, found in by_version.items():
+        alike.setdefault(tuple(reason_of(one, own) for one in found), (found, []))[1].append(version)
+    said = []
+    for found, those in alike.values():
+        versions = sorted_versions(those)
+        reasons = [*filter(None, dict.fromkeys(reason_of(one, own, versions) for one in found))]
+        if not reasons and (len(alike) > 1 or found[0].loss_class is LossClass.GOING):
+            reasons = [own.text("losses", f"{found[0].loss_class}_alone")]
+        reason = first_of(reasons, MOST_NAMES, "; {} more reasons", by="; ")
+        named = ", ".join(map(safe_name, versions))
+        said.append(own.say("losses", "of_version", version=named, reason=reason) if len(alike) > 1 else reason)
+    return "; ".join(said)
 
 
 def outside(there: Outside | None, own: Words) -> str:

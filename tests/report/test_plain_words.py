@@ -117,14 +117,30 @@ def test_what_no_stack_builds_is_said_to_go(run: Run, tmp_path: Path) -> None:
 
 
 def test_every_lost_version_has_its_reason(run: Run, tmp_path: Path) -> None:
-    """Two versions stay, but not in the same stacks; where they do, it is said once."""
+    """Two versions stay, but not in the same stacks; where they do, it is said once, also for several targets."""
+
+    def digest(before: Documents, after: Documents) -> str:
+        history_ = history(Path(mkdtemp(dir=tmp_path)) / "r.git", catalogue(before), catalogue(after))
+        return mail(digest_of(read(history_)))[1]
+
     told = said(run, tmp_path, *without("py-build", "ml-linux-x86_64-cuda"))
     both = [record(1, versions=["1.0"], stacks=["a", "b"]), record(2, versions=["1.1"], stacks=["a", "b"])]
+    three = {"zlib": [*both, record(3, versions=["1.1"], stacks=["a", "c"])]}
 
     newer = "of 1.2.2: the same binary stays, ml-linux-x86_64-cpu, ml-linux-x86_64-rocm build it"
     assert f"{newer}; of 1.2.1: the same binary stays, ml-linux-x86_64-cpu builds it" in told
     alike = said(run, tmp_path, {"zlib": both}, with_stacks({"zlib": both}, {"a": ""}))
     assert "a (x86_64_v3) zlib 1.0, 1.1 2 specs kept the same binary stays, b builds it" in alike
+    stays = "the same binary stays,"
+    body = digest(three, with_stacks(three, {"a": ""}))
+    assert f"zlib 1.0, 1.1 a; of 1.1: {stays} b, c build it; of 1.0: {stays} b builds it" in body
+    targets = (("sequoia", "neoverse_v2", "aarch64"), ("a", "neoverse_v2", "aarch64"), ("a", "x86_64_v4", "x86_64_v3"))
+    old, new = (
+        [record(10 * side + n, os=one[0], target=one[side], stacks=[f"s{n}"]) for n, one in enumerate(targets)]
+        for side in (1, 2)
+    )
+    body = digest({"zlib": old}, {"zlib": new})
+    assert "; an equal build for aarch64, x86_64_v3 is there, s0, s1, s2 build it" in body
 
 
 def test_each_lost_place_has_its_number(run: Run, tmp_path: Path) -> None:

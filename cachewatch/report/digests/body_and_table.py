@@ -41,7 +41,7 @@ from cachewatch.report.words import (
     number,
     only_for,
     outside,
-    reason_of,
+    reasons_of_versions,
     stack_name,
     stacks_named,
     where,
@@ -303,11 +303,14 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
     tags = {(tag.source, tag.report.tag): tag for tag in digest.tags}
     rows = []
     for (package, source, tag), group in by_package.items():
-        lost = [(one, loss) for one in group if one.lost.loss for loss in (one.lost.loss, *one.lost.loss.older)]
-        versions = sorted_versions({loss.version for one, loss in lost if loss.loss_class is one.loss_class})
+        each = (loss for one in group if one.lost.loss for loss in (one.lost.loss, *one.lost.loss.older))
+        lost = [loss for loss in each if loss.loss_class in classes]
+        versions = sorted_versions({loss.version for loss in lost})
         statements = {id(one.statement): one.statement for one in group}.values()
         lines = [line for one in statements for line in one.lines if line.package == package]
-        there = _lost_where(group, lines, words, is_named=bool(machine), has_targets=not is_harmless)
+        # What becomes of builds of no stack stands in the heading.
+        reasons = "" if LossClass.GOING in classes else reasons_of_versions(lost, words)
+        there = _lost_where(group, lines, words, reasons, is_named=bool(machine), has_targets=not is_harmless)
         rows.append(
             Row(
                 package=package,
@@ -329,7 +332,13 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
 
 
 def _lost_where(
-    group: Sequence[AssessedLoss], lines: Iterable[Line], words: Words, *, is_named: bool, has_targets: bool
+    group: Sequence[AssessedLoss],
+    lines: Iterable[Line],
+    words: Words,
+    reasons: str,
+    *,
+    is_named: bool,
+    has_targets: bool,
 ) -> str:
     """Return where a package was lost; `is_named` means that the heading already names the machines."""
     first = next((one for one in group if one.statement.kind is StatementKind.PACKAGE_REMOVED), group[0])
@@ -348,14 +357,13 @@ def _lost_where(
         machines = [] if is_named or "" in oses else sorted(oses)  # of some targets, all systems lost it
         machines += targets if has_targets and not is_named and len(targets) <= _FEW_MACHINES else []
         text += f" ({', '.join(map(safe, machines))})" if machines else ""
-    reasons = list(dict.fromkeys(reason_of(one.lost.loss, words) for one in group if one.lost.loss))
     is_going = any(one.loss_class is LossClass.GOING for one in group)
     unbuilt = 0 if is_going else sum(line.here.without_stack for line in lines)
     old = words.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
     since = dict.fromkeys(there_since(line) for line in lines)
     there = {one.lost.outside for one in group}
     filtered = outside(there.pop(), words) if len(there) == 1 else ""
-    return "; ".join(filter(None, (text, filtered, *reasons[:2], old, *since)))
+    return "; ".join(filter(None, (text, filtered, reasons, old, *since)))
 
 
 def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
