@@ -202,6 +202,10 @@ def test_a_variant_that_one_side_does_not_name_is_not_given(run: Run, tmp_path: 
 
     assert "zlib ~b -> not given +1 -1" in said(run, tmp_path, with_it, without_it)
     assert "zlib not given -> ~b +1 -1" in said(run, tmp_path, without_it, with_it)
+    joined = {"zlib": [record(1, variants=["+a", "~b"], stacks=["e4s", "new", "root"])]}
+    told = said(run, tmp_path, without_it, joined)
+    assert "zlib not given -> ~b -1" in told  # as many configurations as before
+    assert "in new on" in told
 
 
 def test_a_stack_that_changed_its_target_is_told_on_both_sides(run: Run, tmp_path: Path) -> None:

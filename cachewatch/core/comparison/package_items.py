@@ -544,6 +544,16 @@ class _ItemsReader:
             before, after = (named, instead) if is_before else (instead, named)
             return Story(kind=StatementKind.RECONFIGURED, before=before, after=after)
         if is_before:
+            sides = (self._change.specs_before, self._change.specs_after)
+            old, new = ({_unstacked(one) for one in side.counts if _is_beside(one, signature)} for side in sides)
+            if not named and len(new) >= len(old):  # as many as before, of which others share each value
+                key = (signature.target, signature.stacks, signature.versions)
+                was, now = (self._others(*key, is_before=side) for side in (False, True))
+                before, after = (
+                    tuple(value for fact in ("compilers", "variants") for value in sorted(mine[fact] - other[fact]))
+                    for mine, other in ((was, now), (now, was))
+                )
+                return Story(kind=StatementKind.RECONFIGURED, before=before, after=after)
             return Story(kind=StatementKind.NARROWED, before=signature.versions, after=named)
         key = (signature.target, signature.stacks, signature.versions)
         had, has = (self._others(*key, is_before=side) for side in (False, True))
@@ -636,3 +646,12 @@ def _unlike(own: Signature, other: Signature) -> tuple[str, ...]:
 
 def _sorted(versions: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted_versions(versions))
+
+
+def _is_beside(one: Signature, other: Signature) -> bool:
+    """Tell whether a spec has the versions of another, and shares a place with it."""
+    return one.versions == other.versions and not one.places.isdisjoint(other.places)
+
+
+def _unstacked(one: Signature) -> Signature:
+    return replace(one, stacks=())
