@@ -238,11 +238,17 @@ def test_tables_count_unmatched_specs_by_another_name_than_the_kind_gone(run: Ru
 
 
 def test_surplus_copies_are_of_a_package(run: Run, tmp_path: Path) -> None:
-    """The log names it."""
+    """The log names it; a digest counts them once, also if a place that lost an older version had some of them."""
     before, after = {"zlib": records(range(3))}, {"zlib": records(range(1))}
     said = run("log", "--repo", history(tmp_path / "r.git", catalogue(before), catalogue(after))).output
 
     assert "2 surplus copies of zlib" in said
+    versions = records(range(3)) + [record(n, versions=["1.1"], stacks=["ml"]) for n in (4, 5)]
+    before = {"zlib": [*versions, record(6, stacks=["ml"])]}
+    after = {"zlib": [versions[0], versions[3]]}
+    repository = history(tmp_path / "s.git", catalogue(before), catalogue(after))
+    _, body = mail(digest_of(read(repository, selection=Selection(kinds=Globs(["retired"])))))
+    assert "Routine 3 surplus copies of zlib went. 3 packages hidden by" in body
 
 
 @pytest.mark.parametrize("kind", [(), ("--kind", "upgraded")])

@@ -18,7 +18,7 @@ from cachewatch.core.advice.verbs_and_reasons import Action, AssessedLoss, Becau
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened, web_address
 from cachewatch.core.kinds_and_specs import Machine, PackageChange, Status
-from cachewatch.core.statement_kinds import Line, StatementKind
+from cachewatch.core.statement_kinds import Line, Severity, StatementKind
 from cachewatch.core.statements import Wants, is_wanted, select_statements
 from cachewatch.core.versions_spellings_targets import is_newer, newest, runs
 from cachewatch.report.dates_and_totals import accounting
@@ -453,7 +453,13 @@ def read_tag_digest(
         installable += taken.installable
         table.add(taken.csv)
     report = changeset.report
-    shown, rest = select_statements(report.statements, wants_line or (lambda line: is_wanted(line, wants)), wants)
+    wants_line = wants_line or (lambda line: is_wanted(line, wants))
+    shown, _ = select_statements(report.statements, wants_line, wants)
+    # What is routine is counted in one sentence: all that is so of a package, if some of it is wanted.
+    told = {(one.kind, name) for one in shown if one.severity is Severity.ROUTINE for name in one.packages}
+    shown, rest = select_statements(
+        report.statements, lambda line: wants_line(line) or (line.story.kind, line.package) in told, wants
+    )
     return TagDigest(
         source=source,
         report=report.about(wants),
