@@ -11,6 +11,7 @@ from readers import CONFIG, DAY, WAITING, Made, Packages, Readers, body, many, w
 from cachewatch.core.advice.verbs_and_reasons import LASTING
 from cachewatch.store import cursors_and_remembered as cursors
 
+DARWIN = {"platform": "darwin", "os": "sequoia", "stacks": ["mac", "root"]}
 ML = CONFIG.replace("changes: [all],", "match: {stacks: [ml]},")
 
 
@@ -338,7 +339,7 @@ def test_who_pins_a_snapshot_need_not_wait_to_move(made: Made) -> None:
 def test_what_another_place_lost_is_open_beside_what_is_open(made: Made) -> None:
     """It is replaced when the package is lost for more: for all systems of a target, or everywhere."""
     rest, old, new, mac = many(20), *(records([n], target=t) for n, t in enumerate(("zen2", "zen4", "m1"), 1))
-    darwin = records([4], target="zen2", platform="darwin", os="sequoia", stacks=["mac", "root"])
+    darwin = records([4], target="zen2", **DARWIN)
     kept = old + new + mac
     states = [rest | {"one": one} for one in (darwin + kept, kept, new + mac, mac)]
     of_system, first, second, *_, last = weeks(made, CONFIG, *states, rest | {"one": mac, "two": in_ml(9)}, rest)
@@ -349,6 +350,14 @@ def test_what_another_place_lost_is_open_beside_what_is_open(made: Made) -> None
     assert "Still open since 3 June: if you use one for zen2: keep it" in second
     assert "If you use one, two: keep them where they are installed, and require one@1.0" in last
     assert "zen" not in last
+
+
+def test_what_all_systems_lost_is_open_for_the_one_that_lacks_it_still(made: Made) -> None:
+    ours, mac, new = *(records([n], target="zen2", **v) for n, v in ((1, {}), (2, DARWIN))), records([3], target="m1")
+    found = (ours + mac + new, ours + new, new, mac + new)
+    _, again, back = weeks(made, CONFIG, *(many(20) | {"one": one} for one in found))
+    assert "If you use one for zen2: keep it" in again
+    assert "Still open since 3 June: if you use one for ubuntu22.04, zen2: keep it" in back
 
 
 def test_what_stacks_have_in_an_older_version_is_required_for_each(made: Made) -> None:

@@ -191,11 +191,11 @@ def _is_open(task: Action, left: Resolution | None) -> bool:
 
 
 def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
-    """Return `action`, if it is a requirement, with the builds that the open actions it replaces asked for.
+    """Return `action`, if it asks for machines or stacks, with the builds that the open actions it replaces asked for.
 
     After a downgrade, the newer of both versions is required.
     """
-    asked = [need for one in tasks if action.is_requirement for need in _again(one, [action])]
+    asked = [need for one in tasks if action.because in PLACED for need in _again(one, [action])]
     if action.because is not Because.DOWNGRADED:
         return replace(action, needs=tuple(dict.fromkeys((*action.needs, *asked))))
 
