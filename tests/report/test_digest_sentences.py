@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from digests import Packages, digest_of, mail, many, read, week
+from digests import Packages, digest_of, mail, many, read, returned, week
 from helpers import catalogue, history, record
 from msgspec.structs import replace
 
@@ -327,7 +327,7 @@ def test_versions_that_were_and_stay_are_no_upgrade_in_a_digest(tmp_path: Path) 
 
 
 def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> None:
-    """Other changes of it, of kinds that were not asked for, are no changes of another package."""
+    """Nor one that is back, not as it was; its other changes, of kinds that were not asked for, are not of another package."""
     old, new = (
         [record(n, versions=["1.0"]), record(n + 1, compiler="gcc@12.3.0", versions=[version])]
         for n, version in ((1, "1.1"), (5, "1.0"))
@@ -338,10 +338,14 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
     for others, said in (({}, {}), False), (both, True):
         name = "others" if said else "alone"
         states = (catalogue({"zlib": found} | other) for found, other in zip((old, new), others, strict=True))
-        _, body = mail(digest_of(read(history(tmp_path / name, *states), selection=asked), silenced=()))
+        tag = read(history(tmp_path / name, *states), selection=asked)
+        _, body = mail(digest_of(tag, silenced=()))
         assert "DOWNGRADED zlib" in body
         assert ("1 package changed in ways that this digest does not list." in body) is said
         assert ("does not list" in body) is said
+        back = returned("bzip2", of=1, before=("2026-11-20", "2026-11-27"), name="bzip2", exceptions=("bzip2",))
+        _, body = mail(digest_of(replace(tag, statements=(*tag.statements, back)), silenced=()))
+        assert "does not list" not in body
     newest, kept, narrow = record(1, versions=["1.1"]), record(2), record(3, variants=["+cuda"])
     states = (catalogue({"zlib": found}) for found in ([newest, kept, narrow], [kept]))
     _, body = mail(digest_of(read(history(tmp_path / "narrowed", *states), selection=asked), silenced=()))

@@ -221,8 +221,10 @@ def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
     texts = [one.said for one in clauses_of(digest, quiet, words) if not any(each.endswith(one.said) for each in above)]
     others = {package for one in _rest(digest) if not _is_quiet(one) for package in one.packages}
     others -= {package for tag in digest.tags for package in tag.silenced}  # which are counted by themselves
-    listed = [one for tag in digest.tags for one in tag.statements if not one.kind.is_of_tag]
-    others -= {package for one in listed for package in one.packages}
+    told = [one for tag in digest.tags for one in tag.statements]
+    others -= {package for one in told if not one.kind.is_of_tag for package in one.packages}
+    # Of what is back, it says what is not as it was.
+    others -= {package for one in told if one.kind is StatementKind.RETURNED for package in one.exceptions}
     if others:
         texts.append(words.say("other", "unlisted", packages=number(len(others), "package")))
     own = digest.assessment.environment
