@@ -188,7 +188,9 @@ def staying(line: Line, most: int = MOST_NAMES) -> str:
     """Return which old versions stay after an upgrade, or that a downgrade's new one was there: `(0.3.1 stays)`."""
     story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
-    for version in sorted_versions({version for version, _ in story.stays}):
+    # Where none is in `stays`, those that are behind say it alone.
+    old = {has for _, has in story.behind if story.stays and has in story.before}
+    for version in sorted_versions(old | {version for version, _ in story.stays}):
         own, outside = ({place for there, place in some if there == version} for some in (story.stays, story.outside))
         places = own - outside
         stacks = {place.stack for place in places} | {stack for stack, has in story.behind if has == version}

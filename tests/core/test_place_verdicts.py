@@ -247,11 +247,11 @@ WORDS: dict[str, Any] = {
         ("-q", "--fail-on", "variant"),
         "--fail-on variant: zlib in e4s (x86_64_v3)",
     ),
-    "an older version that another stack keeps": (
+    "another stack keeps both versions": (
         [{}, {"versions": ["1.1"]}, {"stacks": ["ml"]}, {"stacks": ["ml"], "versions": ["1.1"]}],
         [{"versions": ["2.0"]}, {"stacks": ["ml"]}, {"stacks": ["ml"], "versions": ["1.1"]}],
         (),
-        "zlib 1.1 -> 2.0 (1.0 stays in 1 other stack) +1 -2",
+        "zlib 1.1 -> 2.0 (1.0 stays in 1 other stack, 1.1 stays in 1 other stack) +1 -2",
     ),
     "a new version in a new place": (
         [{}],
