@@ -55,7 +55,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _REMOVED = (StatementKind.PACKAGE_REMOVED, StatementKind.RETIRED, StatementKind.DOWNGRADED)
 # How many lines of a source's digest get a stay; finding one of the largest package takes some hundredths of a second.
 _MOST_STAYS = 25
-# The greatest numbers of lost builds that are searched in snapshots, and of these snapshots.
+# The greatest numbers of packages whose lost builds are searched in snapshots, and of these snapshots.
 _MOST_KEPT, _MOST_SNAPSHOTS = 20, 3
 # Kinds that no single package has.
 _OF_WHOLE_TAGS = {Kind.TAG_ADDED, Kind.TAG_REMOVED, Kind.STACK_EVENT, Kind.PRUNE, Kind.SUSPICIOUS, Kind.UNREADABLE}
@@ -325,7 +325,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             for because in (Because.GONE, Because.GOING, Because.DOWNGRADED):
                 own = (need for need in needs_of(because, None, names, statements) if need.version)
                 lost |= {need: older.get(need.package, "") for need in own}
-        needs = sorted(lost, key=lambda need: need.sort_key)[:_MOST_KEPT]
+        names = set(sorted({need.package for need in lost})[:_MOST_KEPT])
+        needs = sorted((need for need in lost if need.package in names), key=lambda need: need.sort_key)
         # For all streams of a pass, most of which lost the same; None where no snapshot has it.
         homes: dict[tuple[Need, str], Home | None] = self.comparisons.recall(
             ("kept", self.source.name, self.newest.commit), dict

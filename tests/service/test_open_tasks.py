@@ -272,9 +272,11 @@ def test_what_need_not_be_kept_any_longer_is_named_once(made: Made) -> None:
 def test_what_is_required_is_what_a_snapshot_has(made: Made) -> None:
     """Where no snapshot has the version of before, an older one of a snapshot will do."""
     rest = many(20)
-    snapshot = catalogue(rest | {"mpi": records([1], versions=["5.7"])}, "develop-2025-06-01")
-    newer = [{"mpi": records([2 + n], versions=[v])} for n, v in enumerate(("5.8", "1.0"))]
-    states = [catalogue(rest | one) | snapshot for one in newer]
+    first, *newer = (
+        {"mpi": [one for n in range(21) for one in records([30 * k + n], versions=[v], stacks=[f"s{n}", "root"])]}
+        for k, v in enumerate(("5.7", "5.8", "1.0"))
+    )
+    states = [catalogue(rest | one) | catalogue(rest | first, "develop-2025-06-01") for one in newer]
     readers = made(*states, config=CONFIG.replace("changes: [all],", "match: {tags: develop},"))
     readers.go_on()
     text = body(readers.site.told()[-1])
