@@ -446,7 +446,8 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
         own_losses = [(lost.package, lost.loss) for lost in told if lost.loss and lost.loss.loss_class is loss_class]
         stacks = sorted({stack for _, loss in own_losses for stack in loss.stacks})
         many = number(len(stacks), "stack") if not stacks_lost.isdisjoint(stacks) else "other stacks"
-        named = ", ".join(map(stack_name, stacks)) if 0 < len(stacks) <= 2 else many
+        between = ", " if all(set(stacks) <= set(loss.stacks) for _, loss in own_losses) else " or "
+        named = between.join(map(stack_name, stacks)) if 0 < len(stacks) <= 2 else many
         targets = {loss.target for _, loss in own_losses}
         for_target = "" if "" in targets else own.say("fates", "for_target", targets=names(sorted(targets)))
         changed = {package: loss.compiler for package, loss in own_losses if loss.compiler and package in packages}

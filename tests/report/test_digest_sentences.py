@@ -40,6 +40,10 @@ def test_a_removed_stack_is_named_where_nothing_is_lost(tmp_path: Path) -> None:
     assert told == [said]
     assert said not in routine(digest, words(), told)
     assert said in routine(digest, words(), [])
+    both = before | many(0, 6, stacks=["cuda", "e4s", "ml"])
+    for n, (first, named) in enumerate((({}, "e4s, ml"), (many(0, 1, stacks=["cuda", "ml"]), "e4s or ml"))):
+        _, body = mail(digest_of(week(tmp_path / str(n), both | first, without(both | first, "cuda"))))
+        assert f"6 packages are built by {named} as well." in body
 
 
 def test_only_what_no_stack_builds_may_be_pruned(tmp_path: Path) -> None:
