@@ -127,7 +127,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     variants: those that places of an up- or downgrade lost and gained, beside others of the same name.
     still_there: old versions of an upgrade that some stack still has.
     machine: the lost machine.  is_system: whether before and after are platforms, operating systems and targets.
-    versions: of these specs, if before and after are systems; of a gained place, those that are new to the package.
+    versions: of these specs, if before and after are systems; of a gained place, those that are newer than the package had.
     targets: of a downgrade, its targets, if a stack has as new a version for another target.  systems: the
     platforms and operating systems of its places.
     remaining: the values of other such specs in these stacks (systems and targets, compilers and variants, or versions);

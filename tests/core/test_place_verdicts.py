@@ -259,6 +259,12 @@ WORDS: dict[str, Any] = {
         (),
         "zlib new version 2.0 +1 in e4s on zen4",
     ),
+    "a version between those that were there in a new place": (
+        [{}, {"versions": ["2.0"]}],
+        [{}, {"versions": ["2.0"]}, {"target": "zen4", "versions": ["1.5"]}],
+        (),
+        "zlib 1.5 +1 in e4s on zen4",
+    ),
     "a build with the chosen compiler took the place of another": (
         [{}],
         [{"compiler": "gcc@15.1.0"}],

@@ -52,6 +52,7 @@ from cachewatch.core.statement_kinds import (
 from cachewatch.core.versions_spellings_targets import (
     NO_COMPILER,
     USUAL_TARGET,
+    is_newer,
     newest,
     runs,
     sorted_versions,
@@ -107,7 +108,9 @@ class _ItemsReader:
             ]
             for is_added in (False, True)
         )
-        self._added_versions = frozenset(change.facts["versions"].added)
+        last = newest(("", *change.before["versions"]))
+        added = change.facts["versions"].added
+        self._new_versions = frozenset(version for version in added if not last or is_newer(version, last))
         self._regraded = {
             STATEMENT_OF[verdict]: self._regraded_story(STATEMENT_OF[verdict], places)
             for verdict in (Verdict.DOWNGRADED, Verdict.UPGRADED)
@@ -387,7 +390,7 @@ class _ItemsReader:
         if judged.verdict is Verdict.GAINED:
             if has is None or judged.place in self._places_before:
                 return None  # it had other builds, which are not selected
-            new = tuple(filter(self._added_versions.__contains__, judged.after))
+            new = tuple(filter(self._new_versions.__contains__, judged.after))
             oses = self._others(None, (judged.stack,), is_before=False)["oses"]
             named = _systems_beside(judged, oses) if oses else ()
             return Story(kind=kind, after=judged.after, versions=new, remaining=named)
