@@ -66,6 +66,9 @@ class _Taken(Struct):
     rows: dict[str, Story] = field(default_factory=dict)  # stories of packages, with or without items
     here: defaultdict[str, Counts] = field(default_factory=lambda: defaultdict(Counts))  # see Line, by package
     kinds: defaultdict[str, set[Kind]] = field(default_factory=lambda: defaultdict(set))  # of change, of these specs
+    regraded: dict[str, tuple[Story, ...]] = field(
+        default_factory=dict
+    )  # up- and downgrades, which have own statements
     elsewhere: Counter[str] = field(default_factory=Counter)  # specs of its stack that another statement counts
 
 
@@ -206,6 +209,7 @@ def statements_of(
             own = lost if judgement.whole is None else replace(lost, loss=None, kinds=frozenset())
             home = _Head(lost.told_as, lost.package) if lost.told_as else assignment.of_loss(lost)
             taken_by[home].losses.append(own)
+            taken_by[home].regraded[member.package] = member.regraded
         for row in member.regraded if judgement.whole is None else ():
             taken_by[_Head(row.kind, member.package)].rows[member.package] = row
     _add_renamings(items, taken_by, assignment)
@@ -422,7 +426,8 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
             line = _with_other_changes(line, [items for items, _ in group if items], assignment)
         if head.kind in LOSSES:
             own = (lost.kinds for lost in taken.losses if lost.package == line.package)
-            kinds = line.kinds.difference(GROUPS["lost"], LOSSES).union((Kind(head.kind),), *own)
+            others = (Kind(story.kind) for story in taken.regraded.get(line.package, ()))
+            kinds = line.kinds.difference(GROUPS["lost"], LOSSES, others).union((Kind(head.kind),), *own)
             line = replace(line, kinds=kinds | taken.kinds[line.package])
         lines.append(replace(line, here=taken.here.get(line.package, line.here)))
     yield from sorted(lines, key=lambda one: (-one.counts.total, -len(one.stacks), one.package, one.story.before))

@@ -259,6 +259,12 @@ WORDS: dict[str, Any] = {
         (),
         "zlib new version 2.0 +1 in e4s on zen4",
     ),
+    "an upgrade of specs that another stack lost": (
+        [{"stacks": ["e4s", "ml"]}, {}],
+        [{"versions": ["2.0"]}, {"versions": ["2.0"]}],
+        ("--kind", "upgraded"),
+        "/after UPGRADED 1 package, +2 -1 zlib 1.0 -> 2.0 +2 -1 in e4s 1 of 2 packages has changes of these kinds",
+    ),
     "a version between those that were there in a new place": (
         [{}, {"versions": ["2.0"]}],
         [{}, {"versions": ["2.0"]}, {"target": "zen4", "versions": ["1.5"]}],
