@@ -354,7 +354,9 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
             tags = first_of([safe_name(str(pair.after.tag)) for pair in comparison.pairs])
             where = f"in {tags}; other tags did not change, and were not searched (--tag)"
         sentence = f"--{name} {pattern}: {nothing_has(name, pattern, values, where)}"
-        is_name = is_plain(pattern) and name != "versions" and not pattern.startswith("!")
+        # A version is part of a range, unless it is a word.
+        is_name = pattern.removeprefix("@").isalpha() if name == "versions" else is_plain(pattern)
+        is_name = is_name and not pattern.startswith("!")
         if is_name and not has_losses and not is_unread:
             raise UsageError(sentence)
         warn(sentence)

@@ -31,13 +31,14 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("--os", "rhel9", "; did you mean rhel8?"),
         ("--compiler", "gc", "; did you mean gcc"),
         ("--compiler", "gcc@11.4.1", "; did you mean gcc@11.4.0"),
+        ("--versions", "foo", ""),
     ],
 )
 def test_a_name_that_nothing_has(  # noqa: PLR0917
     run: Run, repository: Path, tmp_path: Path, option: str, name: str, near: str
 ) -> None:
     command = ("diff", "HEAD~1", "--repo", repository, option, name)
-    said = f"cachewatch: {option} {name}: no {option[2:]} matches on either side{near}"
+    said = f"cachewatch: {option} {name}: no {option[2:].replace('ons', 'on')} matches on either side{near}"
     for options in ((), ("--fail-on", "place-lost")):
         result = run(*command, *options)
         assert (result.exit_code, result.output) == (2, "")
