@@ -116,7 +116,7 @@ def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
 
 
 def fact(line: Line, most: int = MOST_NAMES) -> str:
-    """Return what happened to the package of a line, in up to `most` stacks: `1.14.5 -> 1.14.6`, `fewer in radiuss`."""
+    """Return what happened to the package of a line, in up to `most` stacks: `1.14.5 -> 1.14.6`, `no longer in radiuss`."""
     story = line.story
     moved = moves(line, most) if line.is_move else ""
     if story.kind in BY_VERSION:
@@ -257,14 +257,14 @@ def retired(lines: Iterable[Line], own: Words, most: int = MOST_NAMES, stacks: i
 
 
 def moves(line: Line, most: int) -> str:
-    """Return the stacks that specs left and joined, `fewer in e4s, now in radiuss`, without the places of the line."""
+    """Return the stacks that specs left and joined, `some no longer in e4s, now in radiuss`, without the places of the line."""
     told = set() if line.story.kind is StatementKind.MOVED else {place.stack for place in line.story.places}
     left, joined = line.left - told, line.joined - told
     stacks_by_word = {
         "no longer in": left - line.staying,
-        "fewer in": left & line.staying,
+        "some no longer in": left & line.staying,
         "now in": joined - line.staying,
-        "more in": joined & line.staying,
+        "some now in": joined & line.staying,
     }
     return ", ".join(f"{said} {stacks_named(stacks, most)}" for said, stacks in stacks_by_word.items() if stacks)
 

@@ -197,10 +197,10 @@ A, B, AB = (["a", "root"], ["b", "root"], ["a", "b", "root"])
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
-        ([AB, A], [B, A], "STACKS CHANGED 1 package, {} zlib 1.0 fewer in a {} 1 of 1"),
-        ([A, A, B], [B, A, B], "STACKS CHANGED 1 package, {} zlib 1.0 fewer in a, more in b {} 1 of 1"),
-        ([A, A], [B, A], "BUILT IN MORE PLACES 1 package, {} zlib 1.0, fewer in a {} in b on x86_64_v3 1 of 1"),
-        ([A, B], [B, B], "LOST PLACES 1 package, {} a (x86_64_v3) zlib 1.0, more in b {}"),
+        ([AB, A], [B, A], "STACKS CHANGED 1 package, {} zlib 1.0 some no longer in a {} 1 of 1"),
+        ([A, A, B], [B, A, B], "STACKS CHANGED 1 package, {} zlib 1.0 some no longer in a, some now in b {} 1 of 1"),
+        ([A, A], [B, A], "BUILT IN MORE PLACES 1 package, {} zlib 1.0, some no longer in a {} in b on x86_64_v3 1 of 1"),
+        ([A, B], [B, B], "LOST PLACES 1 package, {} a (x86_64_v3) zlib 1.0, some now in b {}"),
     ],
 )
 def test_stacks_of_a_move(run: Run, tmp_path: Path, before: list[list[str]], after: list[list[str]], says: str) -> None:
@@ -218,7 +218,7 @@ def test_an_older_version_that_moved_is_named_with_both_stacks(run: Run, tmp_pat
     old, new = ([record(1, stacks=stacks), record(2, stacks=B), *newer] for stacks in (A, B))
     said = told(run, tmp_path, old, new)
 
-    kept = "1 spec kept zlib 1.0 removed, more in b 1 spec kept in a on x86_64_v3"
+    kept = "1 spec kept zlib 1.0 removed, some now in b 1 spec kept in a on x86_64_v3"
     assert f"OLDER VERSIONS REMOVED 1 package, {kept}" in said
 
 
