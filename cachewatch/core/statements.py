@@ -66,9 +66,8 @@ class _Taken(Struct):
     rows: dict[str, Story] = field(default_factory=dict)  # stories of packages, with or without items
     here: defaultdict[str, Counts] = field(default_factory=lambda: defaultdict(Counts))  # see Line, by package
     kinds: defaultdict[str, set[Kind]] = field(default_factory=lambda: defaultdict(set))  # of change, of these specs
-    regraded: dict[str, tuple[Story, ...]] = field(
-        default_factory=dict
-    )  # up- and downgrades, which have own statements
+    # Up- and downgrades, which have statements of their own.
+    regraded: dict[str, tuple[Story, ...]] = field(default_factory=dict)
     elsewhere: Counter[str] = field(default_factory=Counter)  # specs of its stack that another statement counts
 
 
