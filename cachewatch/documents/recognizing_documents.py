@@ -109,9 +109,11 @@ def _without(package: str, path: str) -> str:
     return re.sub(rf"(?<![A-Za-z0-9]){re.escape(package)}(?![A-Za-z0-9])", "*", path)
 
 
-def no_documents(files: Iterable[tuple[str, bool]]) -> tuple[Diagnostic, ...]:
-    """Return what is wrong with files, each with whether it is empty, that are named like packages but no documents."""
-    named = sorted((path, is_empty) for path, is_empty in files if PurePosixPath(path).stem.islower())
+def no_documents(files: Iterable[tuple[str, bool]], documents: Iterable[str]) -> tuple[Diagnostic, ...]:
+    """Return what is wrong with files, each with whether it is empty, that are named like `documents` but are none."""
+    ends = {PurePosixPath(path).suffix for path in documents}
+    others = ((PurePosixPath(path), path, is_empty) for path, is_empty in files)
+    named = sorted((path, is_empty) for name, path, is_empty in others if name.stem.islower() and name.suffix in ends)
     empty = [Diagnostic(path, DiagnosticKind.UNREADABLE, EMPTY) for path, is_empty in named if is_empty]
     found = [path for path, is_empty in named if not is_empty]
     are = f"this and {len(found) - 1:,} more are no documents" if found[1:] else "is no document"

@@ -46,8 +46,9 @@ class Located(Struct, frozen=True):
     @property
     def no_documents(self) -> tuple[Diagnostic, ...]:
         """Diagnostics about files that have the name of documents but are none: empty ones, and a note on others."""
-        replaced = {path for tree in self.places.values() for _, _, (path, *_) in tree.entries.values()}
-        return recognition.no_documents((path, self.files[path] in EMPTY_FILES) for path in self.others - replaced)
+        places = {path for tree in self.places.values() for _, _, (path, *_) in tree.entries.values()}
+        others = ((path, self.files[path] in EMPTY_FILES) for path in self.others - places)
+        return recognition.no_documents(others, places)
 
 
 # How many entries a folder has; name and id of each file in it that may be a document; and the trees of its folders.

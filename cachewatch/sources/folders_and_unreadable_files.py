@@ -397,7 +397,8 @@ def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tup
     reported = {each.path for each in diagnostics}
     root = f"{name.rstrip('/')}/"
     unnamed = (root + path for path, why in others.items() if not why and root + path not in reported)
-    diagnostics += no_documents((path, not _size(path)) for path in unnamed if _claim(path) is None)
+    none = ((path, not _size(path)) for path in unnamed if _claim(path) is None)
+    diagnostics += no_documents(none, (blob.name for blob in blobs))
     with open_recording(repository) as recording:
         before = recording.files()
         present: set[str] = set()

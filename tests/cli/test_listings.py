@@ -93,8 +93,9 @@ def _put(folder: Path, files: dict[str, bytes], is_folder: bool) -> Path:
 
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_what_is_no_document_any_more(tmp_path: Path, run: Run, is_folder: bool) -> None:
-    """Where documents may be anywhere, a file that is called as one and is none is named; README.md is not."""
+    """Where documents may be anywhere, a file that is called as one and is none is named; README.md and notes.txt are not."""
     files = {"zlib.md": document([record(1)]), "hdf5.md": b"garbage", "README.md": b"# These", "xz.md": b"none"}
+    files |= {"notes.txt": b"", "a.txt": b"x"}
     repo = _put(tmp_path / "r", files, is_folder)
     said = "hdf5.md: inconsistent: this and 1 more are no documents: no front matter with spec_details\n"
     for command in (("packages",), ("stacks",), ("tags",), ("show", "zlib")):
