@@ -476,6 +476,16 @@ def test_a_requirement_of_a_stack_lasts_when_it_is_renamed_and_the_package_goes(
     )
 
 
+def test_a_selected_version_that_is_back_is_no_downgrade_to_keep_from(made: Made) -> None:
+    old, new = (in_ml(number, versions=[version]) for number, version in ((1, "1.2.1"), (3, "1.3.0")))
+    rest = many(20) | {"other": in_ml(9)}
+    config = CONFIG.replace("changes: [all],", 'match: {versions: "@1.2.1"},')
+    _, back = weeks(
+        made, config, *(rest | {"py-build": [*found, *in_ml(2, versions=["1.2.2"])]} for found in (old, new, old))
+    )
+    assert back.startswith("Nothing to do.")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_what_was_asked_for_lasts_until_it_is_taken_back(made: Made, seed: int) -> None:

@@ -575,7 +575,9 @@ def _because(fact: Fact) -> Because | None:
     if one.turnover:  # who moves to another system re-concretizes anyway, who has a removed stack keeps it
         told = (each for each in fact.tags[0].statements if _moved_to(each) or each.kind is StatementKind.STACK_REMOVED)
         return Because.TURNOVER if sum(each.counts.vanished for each in told) < one.turnover.gone else None
-    return _LAST_REASONS.get(one.kind)
+    # What came into a selection from newer versions became older in no place.
+    is_fall = one.kind is not StatementKind.DOWNGRADED or any(line.story.systems for line in one.lines)
+    return _LAST_REASONS.get(one.kind) if is_fall else None
 
 
 def dated(action: Action, known: Known) -> Iterator[Action]:
