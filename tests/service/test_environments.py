@@ -160,11 +160,14 @@ def test_variants_that_are_gone_are_named_until_they_are_back(tmp_path: Path) ->
     file = lock(tmp_path / "spack.lock", OURS[0])
     file.write_text(file.read_text().replace('"version"', '"parameters": {"shared": true}, "version"'))
     other = records([2], variants=["build_system=cmake", "~shared"])
-    states = [catalogue(ALL | {"zlib": found}) for found in (records([1]) + other, other, other + records([3]))]
+    ours = records([1]) + other
+    states = [catalogue(ALL | {"zlib": found}) for found in (ours, other, other + records([3]), ours)]
     site = site_of(tmp_path, *states, environment=str(file))
     assert "zlib 1.0 with +shared is gone, it is there with variants ~shared." in " ".join(told_after(site, 1).split())
     site.run(2, later=timedelta(days=1))
     assert "1 of your binaries is gone (zlib), another build of the same" in " ".join(site.told()[-1].split())
+    site.run(3, later=timedelta(days=1))
+    assert "zlib 1.0 of your environment is there now." in " ".join(site.told()[-1].split())
 
 
 def test_what_to_do_is_said_though_the_tag_has_nothing_to_tell(tmp_path: Path) -> None:
