@@ -120,7 +120,7 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
     change = digest.environment
     for key, found in (("restored_said", change.restored), ("came_said", change.added)) if change else ():
         names = and_more([f"{one.need.package} {one.need.version}".strip() for one in found], words)
-        sentences[:0] = [words.say("environment", key, len(found), names=names)] if found else []
+        sentences += [words.say("environment", key, len(found), names=names)] if found else []
     missing = (each.still_missing for each in digest.tags if each.still_missing)
     sentences += (words.say("snapshot", "still", len(each), packages=and_more(each, words)) for each in missing)
     if any(span.is_unknown for span in digest.spans):
