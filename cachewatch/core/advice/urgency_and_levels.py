@@ -28,7 +28,6 @@ from cachewatch.core.advice.environment_coverage import CoverageChange, Need, Re
 from cachewatch.core.advice.verbs_and_reasons import (
     Action,
     Alternative,
-    Asked,
     AssessedLoss,
     Assessment,
     Because,
@@ -40,6 +39,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
     Level,
     Pinned,
     Rank,
+    Requirement,
     Verb,
     key_of,
 )
@@ -193,13 +193,13 @@ def is_urgent(statement: Statement, tag: str) -> bool:
     return (Kind.GONE in statement.kinds or statement.kind in removed) and not is_snapshot(tag)
 
 
-_Needed = Iterator[tuple[Asked, Iterable[Need]]]  # each with builds; it may come again with more
+_Needed = Iterator[tuple[Requirement, Iterable[Need]]]  # each with builds; it may come again with more
 
 
 def _required(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:
     """Yield the versions to require, with the lost builds."""
     for each in own.of(LossClass.GONE) if own is not None else ():
-        yield Asked(spec=f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}"), [each.need]
+        yield Requirement(spec=f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}"), [each.need]
     for action in actions:
         yield from _by_version(action) if own is None and action.is_requirement else ()
 
@@ -209,7 +209,7 @@ def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed
     for one in actions:
         yield from _by_version(one) if one.is_copy else ()
     for each in own.for_cause(Because.ENVIRONMENT_LAST_OTHER) if own is not None else ():
-        yield Asked(spec=f"{each.need.package}@{each.need.version}"), [each.need]
+        yield Requirement(spec=f"{each.need.package}@{each.need.version}"), [each.need]
 
 
 def _gone(actions: Iterable[Action]) -> _Needed:
@@ -223,22 +223,22 @@ def _gone(actions: Iterable[Action]) -> _Needed:
 def _by_version(action: Action) -> _Needed:
     end = ":" if action.because is Because.DOWNGRADED else ""
     for version in action.versions:
-        asked = Asked(spec=f"{version}{end}", machine=action.machine)
+        asked = Requirement(spec=f"{version}{end}", machine=action.machine)
         yield asked, action.only([asked.package]).needs
 
 
-def _with_homes(found: _Needed, kept: Mapping[Need, Home]) -> tuple[Asked, ...]:
+def _with_homes(found: _Needed, kept: Mapping[Need, Home]) -> tuple[Requirement, ...]:
     """Return versions with a snapshot that still has their builds, if there is one.
 
     If all snapshots have an older version that will do, the spec names that.
     """
-    needed: dict[Asked, list[Need]] = {}
+    needed: dict[Requirement, list[Need]] = {}
     for asked, needs in found:
         needed.setdefault(asked, []).extend(needs)
     return tuple(_with_home(asked, needs, kept) for asked, needs in needed.items())
 
 
-def _with_home(asked: Asked, needs: Sequence[Need], kept: Mapping[Need, Home]) -> Asked:
+def _with_home(asked: Requirement, needs: Sequence[Need], kept: Mapping[Need, Home]) -> Requirement:
     homes = [kept[need] for need in needs if need in kept]
     if not homes or len(homes) < len(needs):
         return asked

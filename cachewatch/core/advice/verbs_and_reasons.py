@@ -153,7 +153,7 @@ class Known(Struct, frozen=True, kw_only=True):
         return any(verb is Verb.WAIT for _, verb, _ in self.since)
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class Requirement(Struct, frozen=True, kw_only=True):
     """A version of a package to require or to keep: `openmpi@5.8.0`, or `openmpi@5.8.0:` if a newer one will do."""
 
     spec: str
@@ -326,9 +326,9 @@ class Assessment(Struct, frozen=True, kw_only=True):
     environment: EnvironmentState | None = None
     alternative: Alternative | None = None
     is_wait_over: bool = False  # readers who were asked to wait need not wait any longer
-    required: tuple[Asked, ...] = ()  # or Spack may choose other versions
-    to_copy: tuple[Asked, ...] = ()  # what may be pruned
-    gone: tuple[Asked, ...] = ()  # what is gone, but not from all places
+    required: tuple[Requirement, ...] = ()  # or Spack may choose other versions
+    to_copy: tuple[Requirement, ...] = ()  # what may be pruned
+    gone: tuple[Requirement, ...] = ()  # what is gone, but not from all places
     # Packages that readers were asked to require and need not require any longer, with the stacks if not for all.
     lifted: tuple[tuple[str, str], ...] = ()
 

@@ -548,7 +548,14 @@ class _ItemsReader:
             return Story(kind=StatementKind.RECONFIGURED, before=before, after=after)
         if is_before:
             sides = (self._change.specs_before, self._change.specs_after)
-            old, new = ({_unstacked(one) for one in side.counts if _is_beside(one, signature)} for side in sides)
+            old, new = (
+                {
+                    replace(one, stacks=())
+                    for one in side.counts
+                    if one.versions == signature.versions and not one.places.isdisjoint(signature.places)
+                }
+                for side in sides
+            )
             if not named and len(new) >= len(old):  # as many as before, of which others share each value
                 key = (signature.target, signature.stacks, signature.versions)
                 was, now = (self._others(*key, is_before=side) for side in (False, True))
@@ -649,12 +656,3 @@ def _unlike(own: Signature, other: Signature) -> tuple[str, ...]:
 
 def _sorted(versions: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted_versions(versions))
-
-
-def _is_beside(one: Signature, other: Signature) -> bool:
-    """Tell whether a spec has the versions of another, and shares a place with it."""
-    return one.versions == other.versions and not one.places.isdisjoint(other.places)
-
-
-def _unstacked(one: Signature) -> Signature:
-    return replace(one, stacks=())

@@ -12,9 +12,9 @@ from cachewatch.core.advice.verbs_and_reasons import (
     LOCK_FILES,
     PINNED,
     Action,
-    Asked,
     Because,
     ComparedTag,
+    Requirement,
     Verb,
     key_of,
 )
@@ -278,7 +278,7 @@ def _last_day(digest: Digest) -> str:
     return day_of(max(newest_day(tag.report) for tag in digest.tags))
 
 
-def _asked(found: Iterable[Asked], words: Words) -> str:
+def _asked(found: Iterable[Requirement], words: Words) -> str:
     """Return versions to require in words, each once."""
     return _specs_said(dict.fromkeys(one.spec for one in found), words)
 
