@@ -5,170 +5,38 @@ command begins: `diff` in cli/diff.py, `once` in service/passes_and_leadership.p
 of comparison_flow.py. A word has its meaning at its class: Spec (one built binary), Place, Loss (core/kinds_and_specs.py),
 Items, Story, Statement (core/statement_kinds.py), Stream (service); a tag is a folder of the catalogue, such as develop.
 """
+# ruff: noqa: F403, F405  type checkers find the names of `__all__` in these modules
 
 __version__ = "0.2.0"
 
 # As in `typing`, which takes longer to load than all of this.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cachewatch.api import (
-        BuildCache,
-        CoverageReport,
-        OpenCatalogue,
-        Summary,
-        TagChangeset,
-        compare,
-        coverage,
-        open,  # noqa: A004  cachewatch.open, as gzip.open
-        parse_document,
-        to_records,
-    )
+    from cachewatch.api import *
     from cachewatch.core.advice.environment_coverage import Coverage, Environment, Nearest, Need, Resolution
     from cachewatch.core.graphs_and_attribution import Cause, What
-    from cachewatch.core.kinds_and_specs import (
-        CompilerForm,
-        Delta,
-        Diagnostic,
-        DiagnosticKind,
-        Document,
-        Kind,
-        Loss,
-        LossClass,
-        Machine,
-        MachineLoss,
-        MatchKind,
-        Outside,
-        PackageChange,
-        PackageCounts,
-        Place,
-        PlaceChange,
-        Side,
-        Signature,
-        SignatureCount,
-        Spec,
-        SpecClass,
-        SpecCounts,
-        SpecMatch,
-        Specs,
-        StackChange,
-        StackVersions,
-        Status,
-        Verdict,
-    )
-    from cachewatch.core.statement_kinds import (
-        Attribute,
-        CauseCount,
-        Counts,
-        Effect,
-        Items,
-        Line,
-        OwnedLoss,
-        Severity,
-        Statement,
-        StatementKind,
-        Stay,
-        Story,
-        Turnover,
-    )
-    from cachewatch.errors import (
-        BrokenSource,
-        CachewatchError,
-        DocumentError,
-        HttpError,
-        NotComparableDocument,
-        RefusedAddress,
-        SourceError,
-        TooLarge,
-        UnknownRevision,
-        UnreadableDocument,
-        UsageError,
-    )
+    from cachewatch.core.kinds_and_specs import *
+    from cachewatch.core.statement_kinds import *
+    from cachewatch.errors import *
     from cachewatch.git.revision_names_and_times import Revision
 
 __all__ = [
-    "Attribute",
-    "BrokenSource",
-    "BuildCache",
-    "CachewatchError",
-    "Cause",
-    "CauseCount",
-    "CompilerForm",
-    "Counts",
-    "Coverage",
-    "CoverageReport",
-    "Delta",
-    "Diagnostic",
-    "DiagnosticKind",
-    "Document",
-    "DocumentError",
-    "Effect",
-    "Environment",
-    "HttpError",
-    "Items",
-    "Kind",
-    "Line",
-    "Loss",
-    "LossClass",
-    "Machine",
-    "MachineLoss",
-    "MatchKind",
-    "Nearest",
-    "Need",
-    "NotComparableDocument",
-    "OpenCatalogue",
-    "Outside",
-    "OwnedLoss",
-    "PackageChange",
-    "PackageCounts",
-    "Place",
-    "PlaceChange",
-    "RefusedAddress",
-    "Resolution",
-    "Revision",
-    "Severity",
-    "Side",
-    "Signature",
-    "SignatureCount",
-    "SourceError",
-    "Spec",
-    "SpecClass",
-    "SpecCounts",
-    "SpecMatch",
-    "Specs",
-    "StackChange",
-    "StackVersions",
-    "Statement",
-    "StatementKind",
-    "Status",
-    "Stay",
-    "Story",
-    "Summary",
-    "TagChangeset",
-    "TooLarge",
-    "Turnover",
-    "UnknownRevision",
-    "UnreadableDocument",
-    "UsageError",
-    "Verdict",
-    "What",
-    "__version__",
-    "compare",
-    "coverage",
-    "open",
-    "parse_document",
-    "to_records",
-]
+    "Attribute", "BrokenSource", "BuildCache", "CachewatchError", "Cause", "CauseCount", "CompilerForm", "Counts",
+    "Coverage", "CoverageReport", "Delta", "Diagnostic", "DiagnosticKind", "Document", "DocumentError", "Effect",
+    "Environment", "HttpError", "Items", "Kind", "Line", "Loss", "LossClass", "Machine", "MachineLoss", "MatchKind",
+    "Nearest", "Need", "NotComparableDocument", "OpenCatalogue", "Outside", "OwnedLoss", "PackageChange",
+    "PackageCounts", "Place", "PlaceChange", "RefusedAddress", "Resolution", "Revision", "Severity", "Side",
+    "Signature", "SignatureCount", "SourceError", "Spec", "SpecClass", "SpecCounts", "SpecMatch", "Specs",
+    "StackChange", "StackVersions", "Statement", "StatementKind", "Status", "Stay", "Story", "Summary",
+    "TagChangeset", "TooLarge", "Turnover", "UnknownRevision", "UnreadableDocument", "UsageError", "Verdict",
+    "What", "__version__", "compare", "coverage", "open", "parse_document", "to_records",
+]  # fmt: skip
 
 # The modules that define these names, those that load quickly first.
 _MODULES = (
-    "errors",
-    "core.kinds_and_specs",
-    "core.graphs_and_attribution",
-    "core.statement_kinds",
-    "core.advice.environment_coverage",
-    "api",
-    "git.revision_names_and_times",
-)
+    "errors", "core.kinds_and_specs", "core.graphs_and_attribution", "core.statement_kinds",
+    "core.advice.environment_coverage", "api", "git.revision_names_and_times",
+)  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would take any name for a public one
 
