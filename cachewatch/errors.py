@@ -1,26 +1,6 @@
-"""All exceptions of cachewatch.
+"""All exceptions of cachewatch, each with the exit code of a command that it ends.
 
-    CachewatchError
-    ├── UsageError             2   the command or the configuration must be fixed
-    │   ├── ConfigError        2   the configuration file has mistakes
-    │   ├── UnknownRevision    2   no such revision, date or tag
-    │   ├── RefusedAddress     2   a URL that could run a command or leak a password
-    │   └── NoHistoryIndex     2   a question that only a complete history index can answer
-    ├── SourceError            3   a source could not be read; the next run may succeed
-    │   ├── HttpError          3   a server did not answer, or sent an unexpected answer
-    │   ├── TooLarge           3   a file of a source exceeds its size limit
-    │   └── BrokenSource       3   a source that stays unreadable until somebody fixes it
-    ├── DocumentError          4   one document cannot be used; others can
-    │   ├── UnreadableDocument
-    │   └── NotComparableDocument
-    ├── WorkFailed             3   a worker process exceeded a limit, or crashed, on one document
-    ├── StateError             5   the state cannot be used
-    │   └── DamagedRow         5   one digest or delivery is damaged; others can be used
-    ├── TemplateError          6   a template is missing or wrong
-    ├── DeliveryError          7   a delivery failed permanently
-    └── AnotherInstance       75   another process uses the same state
-
-The number is the exit code. Each message names the place, the problem and the remedy.
+A message names the place, the problem and the remedy.
 """
 
 
