@@ -61,6 +61,11 @@ class Readers:
         run_pass(self.site.open())
         return [one for digest in self.made for tag in digest.tags for one in tag.statements]
 
+    def mail(self, later: timedelta = DAY, steps: int = 1) -> str:
+        """Let the next revision be published, and return what the newest digest says above its footer, in one line."""
+        self.go_on(later, steps)
+        return body(self.site.told()[-1])
+
     def remembered(self, subscription: str = "ml") -> list[tuple[str, str, str, int]]:
         """Return what a subscription remembers as gone."""
         with self.site.open().database.read() as connection:
@@ -86,8 +91,9 @@ def body(text: str) -> str:
 WAITING = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
 
 
-def wait(readers: Readers) -> None:
-    """Let the next revision be published, and the time of the operators pass."""
+def wait(readers: Readers) -> str:
+    """Let the next revision be published, and the time of the operators pass; return what the newest digest says."""
     readers.go_on()
     for _ in range(4):
         readers.site.run(later=DAY / 24)
+    return body(readers.site.told()[-1])

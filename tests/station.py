@@ -141,11 +141,11 @@ class Site:
         """Return the time that it is here."""
         return self.now
 
-    def run(self, number: int | None = None, *, later: timedelta = timedelta(0)) -> Result:
-        """Do one pass, as much later; before it, upstream publishes its `number`-th revision, if one is given."""
+    def run(self, number: int | None = None, *, later: timedelta = timedelta(0), at: datetime | None = None) -> Result:
+        """Do one pass, `at` a moment or so much later, after upstream has published its `number`-th revision, if given."""
         if number is not None:
             self.publish(number)
-        self.now += later
+        self.now = (at or self.now) + later
         context = self.open()
         with closing(context.database):
             return run_pass(context)

@@ -252,8 +252,7 @@ def that_pings(site: Site, url: str) -> Daemon:
 @pytest.mark.usefixtures("loopback")
 def test_a_ping_that_fails_is_said_without_its_address(site: Site) -> None:
     """Whoever knows the address can keep the alarm silent."""
-    site.now = datetime.now(UTC)
-    site.run()
+    site.run(at=datetime.now(UTC))
     with serving({}) as server:
         for address in (server.url, f"http://127.0.0.1:{free_port()}"):
             that_pings(site, f"{address}/canary-8f31c2")._ping()

@@ -165,12 +165,10 @@ def test_the_daily_summary_lists_what_is_open(site: Site) -> None:
     site.configure(CONFIG.replace("version: 1", "version: 1\ntimezone: America/New_York"))
     site.upstream.rename(site.folder / "away.git")
     for hour in (20, 21, 22):
-        site.now = day(0, hour=hour)
-        site.run()
+        site.run(at=day(0, hour=hour))
     for number in (1, 2, 3):
         for hour in (0, 4, 11, 12, 13, 20, 23):
-            site.now = day(number, hour=hour)
-            site.run()
+            site.run(at=day(number, hour=hour))
     created = [stored.created for stored in site.digests() if stored.rendered.title == "1 alert is open"]
     assert created == [day(number, hour=12) for number in (1, 2, 3)]
     (text, *_) = [stored.rendered.text for stored in site.digests() if stored.rendered.title == "1 alert is open"]

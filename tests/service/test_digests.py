@@ -84,9 +84,7 @@ def test_a_schedule_makes_one_digest_of_all_that_was_missed(site: Site) -> None:
     site.run()
     site.run(1)
     assert site.told() == []  # not due yet
-    site.publish(2)
-    site.now = day(9, hour=8)  # after a week without any run
-    site.run()
+    site.run(2, at=day(9, hour=8))  # after a week without any run
     site.run()
     (text,) = site.told()
     assert "change-one" in text
@@ -103,20 +101,16 @@ def test_a_schedule_that_was_changed_counts_at_once(site: Site, before: str, aft
     site.publish(1)
     site.configure(CONFIG + f"    when: {after} 07:30\n")
     site.run()
-    site.now = day(1, hour=8)
-    site.run()
+    site.run(at=day(1, hour=8))
     assert len(site.told()) == digests
-    site.now = day(5, hour=8)
-    site.run()
+    site.run(at=day(5, hour=8))
     assert len(site.told()) == 1
 
 
 def test_a_clock_that_is_set_back_makes_no_second_digest(site: Site) -> None:
     site.configure(CONFIG + "    when: daily 07:30\n")
     site.run()
-    site.publish(1)
-    site.now = day(1, hour=8)
-    site.run()
+    site.run(1, at=day(1, hour=8))
     site.now -= timedelta(hours=1)
     site.run()
     site.run(later=timedelta(days=3))
@@ -186,16 +180,12 @@ def test_a_held_digest_that_upstream_took_back_cannot_be_released(site: Site) ->
 def test_quiet_windows_hold_and_merge(site: Site) -> None:
     site.configure(CONFIG + "quiet: [{from: 2025-06-01, to: 2025-06-03}]\n")
     site.run()
-    site.publish(1)
-    site.now = day(1)
-    site.run()
+    site.run(1, at=day(1))
     site.publish(2)
-    site.now = day(2)
-    site.run()
+    site.run(at=day(2))
     assert site.told() == []
     assert read_status(site.open()).quiet_until == day(3, hour=0)
-    site.now = day(3, hour=1)
-    site.run()
+    site.run(at=day(3, hour=1))
     assert read_status(site.open()).quiet_until is None
     (text,) = site.told()
     assert "change-one" in text
@@ -248,8 +238,7 @@ def test_a_stale_source_is_said_in_digests(site: Site) -> None:
     site.configure(CONFIG.replace("400d", "4d"))
     site.run()
     assert site.notices() == []
-    site.now = day(20)
-    site.run()
+    site.run(at=day(20))
     assert site.notices() == ["the source public has no news"]
     assert "It answers, but upstream may have stopped publishing." in site.told("(operators)")[-1]
     site.run(1)
@@ -377,8 +366,7 @@ def test_one_digest_a_day_whatever_the_clocks_do(site: Site, zone: str, night: s
     schedule = f"    when: daily {at}\n    if_empty: send\n"
     site.configure(CONFIG.replace("state:", f"timezone: {zone}\nstate:", 1) + schedule)
     noon = datetime.fromisoformat(f"{night}T12:00").replace(tzinfo=ZoneInfo(zone))
-    site.now = (noon - timedelta(days=2)).astimezone(UTC)
-    site.run()
+    site.run(at=(noon - timedelta(days=2)).astimezone(UTC))
     context = site.open()
     for _ in range(3 * 24 * 2):
         site.now += timedelta(minutes=30)

@@ -176,9 +176,7 @@ def test_a_weekly_digest_goes_out_a_day_after_its_slot(site: Site) -> None:
     """With what there is by then."""
     site.configure(CONFIG.replace("each revision", "weekly mon 07:30"))
     site.run()
-    site.publish(1)
-    site.now = day(1, hour=8)  # a Monday
-    site.run()
+    site.run(1, at=day(1, hour=8))  # a Monday
     assert status_of(site).goes_out_at == day(2, hour=8)
     site.run(3)
     site.run(later=DAY)
@@ -196,8 +194,7 @@ def test_a_quiet_time_is_not_ended(site: Site) -> None:
     site.run(1)
     site.run(later=30 * HOUR)
     assert site.told() == []
-    site.now = day(3, hour=1)
-    site.run()
+    site.run(at=day(3, hour=1))
     assert BANNER in texts(site)[0]
 
 

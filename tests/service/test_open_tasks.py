@@ -121,20 +121,17 @@ def test_what_may_be_pruned_is_to_be_copied_while_readers_wait(made: Made) -> No
     states += [part | {"one": unbuilt(one)}, rest | {"one": unbuilt(one)}]
     readers = made(*map(catalogue, states), config=WAITING)
     readers.go_on()
-    wait(readers)
     asked = "Still open since 2 June: copy one@1.0 if you need it: it may be pruned at any time."
-    text = body(readers.site.told()[-1])
+    text = wait(readers)
     assert "Wait. Publishing may have failed" in text
     assert "Of what earlier mails asked for in develop, do now only what is still open below" in text
     assert asked in text
     assert "lock files made" not in text
-    readers.go_on()
-    text = body(readers.site.told()[-1])
+    text = readers.mail()
     assert text.startswith("To do Keep waiting")
     assert asked in text
     assert "two where" not in text
-    readers.go_on()
-    text = body(readers.site.told()[-1])
+    text = readers.mail()
     assert text.startswith("To do The wait is over: do now what is still open below.")
     assert "re-concretize lock files made against develop before then" in text
     assert "since 4 June: if you use two" in text
@@ -148,14 +145,11 @@ def test_readers_whose_lock_file_changes_wait_all_the_same(made: Made, tmp_path:
     part = many(6, first=14)
     states = [many(20), part, part | many(1, "1.1", first=14, salt=1), many(20) | many(1, "1.1", first=14, salt=1)]
     readers = made(*map(catalogue, states), config=config)
-    wait(readers)
-    assert "Wait. Publishing may have failed" in body(readers.site.told()[-1])
+    assert "Wait. Publishing may have failed" in wait(readers)
     lock(file, *needs[:-1])
-    readers.go_on()
-    assert body(readers.site.told()[-1]).startswith("To do Keep waiting: 14 packages are missing since 2 June")
+    assert readers.mail().startswith("To do Keep waiting: 14 packages are missing since 2 June")
     lock(file, *needs[:14])
-    readers.go_on()
-    assert body(readers.site.told()[-1]).startswith("The wait is over.")
+    assert readers.mail().startswith("The wait is over.")
     with readers.site.open().database.read() as connection:
         assert not cursors.remembered_by(connection, "ml").actions
 
@@ -182,10 +176,7 @@ def test_what_was_to_be_copied_long_ago_is_told_when_it_is_pruned(made: Made) ->
     last = {name: found for name, found in newer[2].items() if name != "one"}
     states = [rest | {"one": one}, rest | {"one": unbuilt(one)}, *newer[:2], last]
     readers = made(*map(catalogue, states), config=CONFIG)
-    said = []
-    for later in (1, 20, 20, 20):
-        readers.go_on(later * DAY)
-        said.append(body(readers.site.told()[-1]))
+    said = [readers.mail(later * DAY) for later in (1, 20, 20, 20)]
     assert [("copy one" in text.lower()) for text in said] == [True, True, False, False]
     assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in said[3]
 
@@ -202,10 +193,10 @@ def test_what_was_to_be_required_long_ago_is_taken_back(made: Made, config: str)
     """It stays open until then; and it is said where nothing else is reported."""
     one, two, rest = {"one": in_ml(1)}, {"two": in_ml(2)}, many(20)
     readers = made(*map(catalogue, [rest | one | two, rest | two, rest, rest | one]), config=config)
-    for later, said in ((20, ""), (30, "since 2 June: if you use one: keep it"), (1, "If you required one, as an")):
-        readers.go_on(later * DAY)
-        assert said in body(readers.site.told()[-1])
-    assert "config remove packages:one:require" in body(readers.site.told()[-1])
+    _, open_still, back = (readers.mail(later * DAY) for later in (20, 30, 1))
+    assert "since 2 June: if you use one: keep it" in open_still
+    assert "If you required one, as an" in back
+    assert "config remove packages:one:require" in back
 
 
 def test_nothing_is_told_as_pruned_while_readers_wait(made: Made) -> None:
@@ -217,13 +208,11 @@ def test_nothing_is_told_as_pruned_while_readers_wait(made: Made) -> None:
     config = ML.replace("match:", "limit: {hold_for: 1h}, match:")
     readers = made(*map(catalogue, states), config=config)
     readers.go_on()
-    wait(readers)
-    text = body(readers.site.told()[-1])
+    text = wait(readers)
     assert "Wait. Publishing may have failed" in text
     assert "as announced" not in text
     assert "since 2 June: copy two@1.0 if you need it" in text
-    readers.go_on()
-    assert "since 2 June: copy one@1.0, two@1.0 if you need them" in body(readers.site.told()[-1])
+    assert "since 2 June: copy one@1.0, two@1.0 if you need them" in readers.mail()
 
 
 def test_what_is_copied_is_installed_after_what_is_still_open(made: Made) -> None:
@@ -278,8 +267,7 @@ def test_what_is_required_is_what_a_snapshot_has(made: Made) -> None:
     )
     states = [catalogue(rest | one) | catalogue(rest | first, "develop-2025-06-01") for one in newer]
     readers = made(*states, config=CONFIG.replace("changes: [all],", "match: {tags: develop},"))
-    readers.go_on()
-    text = body(readers.site.told()[-1])
+    text = readers.mail()
     assert "require mpi@5.7 or newer before you re-concretize" in text
     assert "snapshot develop-2025-06-01 (develop as it was then, with a mirror of its own) still has mpi@5.7" in text
 
@@ -290,11 +278,10 @@ def test_what_may_be_pruned_may_be_in_a_snapshot(made: Made) -> None:
     snapshot = catalogue(rest | {"one": ours}, "develop-2025-06-01")
     states = [catalogue(rest | {"one": found + other}) | snapshot for found in (ours, unbuilt(ours), ours, [])]
     readers = made(*states, config=CONFIG.replace("changes: [all],", "match: {tags: develop},"))
-    has_it = "any time. The snapshot develop-2025-06-01 has it, too, for now."
-    for said in (has_it, "", "still has one@1.0, but may be"):
-        readers.go_on()
-        assert said in body(readers.site.told()[-1])
-    assert "added it already: spack -e . mirror add develop-2025-06-01" in body(readers.site.told()[-1])
+    asked, _, gone = (readers.mail() for _ in states[1:])
+    assert "any time. The snapshot develop-2025-06-01 has it, too, for now." in asked
+    assert "still has one@1.0, but may be" in gone
+    assert "added it already: spack -e . mirror add develop-2025-06-01" in gone
 
 
 def test_an_older_version_in_one_stack_stays_advice_while_others_have_the_newer_one(made: Made) -> None:
@@ -318,22 +305,19 @@ def test_who_pins_a_snapshot_need_not_wait_to_move(made: Made) -> None:
     states = [catalogue(many(20)) | first, *(develop | first | second for develop in (rest, part, rest, last))]
     readers = made(*states, config=config)
     readers.go_on()
-    wait(readers)
-    suspicious = body(readers.site.told()[-1])
+    suspicious = wait(readers)
     assert "Install nothing new from it, and keep lock files made against it." in suspicious
     assert "asked for in develop; a mail will say when. What is still open below is about snapshots" in suspicious
     assert "since 2 June, your pin: move to develop-2025-05-08, re-concretize and install; or stay" in suspicious
     assert "if you use develop" not in suspicious
-    readers.go_on()
-    text = body(readers.site.told()[-1])
+    text = readers.mail()
     for each in (suspicious, text):
         move = each.partition("# either move to develop-2025-05-08:")[2].partition("# or stay on")[0]
         assert "mirror remove develop-2025-05-01 spack -e . concretize --force spack -e . install )" in move
     assert "since 2 June, develop: re-concretize lock files made" in text
     assert "What happened develop: 14 of 14 packages that were missing" in text
     assert "# if you use develop: # if the lock file was made against develop before 2 June: spack -e . con" in text
-    readers.go_on()
-    text = body(readers.site.told()[-1])
+    text = readers.mail()
     assert text.startswith("To do develop: If you use p000: keep it where it is installed")
     assert "Your pin develop-2025-05-01 has not changed." in text
 
@@ -393,11 +377,7 @@ def test_what_stacks_have_in_an_older_version_is_required_for_each(made: Made) -
 def test_a_requirement_lasts_until_as_new_a_version_is_there(made: Made) -> None:
     """Not only until the package becomes older still, goes, or is back in an older version."""
     states = [many(20) | {"mpi": in_ml(n, versions=v)} for n, v in enumerate((["1.13"], ["1.12"], ["1.11"]), 1)]
-    states += [
-        many(20),
-        many(20) | {"mpi": in_ml(5, versions=["1.10"])},
-        many(20) | {"mpi": in_ml(6, versions=["1.13"])},
-    ]
+    states += [many(20), *(many(20) | {"mpi": in_ml(n, versions=v)} for n, v in ((5, ["1.10"]), (6, ["1.13"])))]
     older, oldest, gone, back, settled = weeks(made, CONFIG, *states)
     for said in (older, oldest, back):
         assert "If you use mpi: keep it where it is installed, and require mpi@1.13 or newer before" in said

@@ -409,10 +409,8 @@ def test_a_pin_that_is_gone_is_compared_with_where_to_move(made: Made) -> None:
     states = [old, old | tags(EIGHT | HDF5), tags(EIGHT | HDF5, newer | HDF5), tags(None, newer | HDF5, newer)]
     config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2026-01-04}}")
     readers = made(*states, config=config)
-    readers.go_on()
-    assert "develop-2026-01-04 against develop-2025-12-28: 1 new package." in body(readers.site.told()[-1])
-    readers.go_on(steps=2)
-    text = body(readers.site.told()[-1])
+    assert "develop-2026-01-04 against develop-2025-12-28: 1 new package." in readers.mail()
+    text = readers.mail(steps=2)
     first, second, third = _DAYS[:3]
     assert f"Otherwise move to {second}, which has all packages of {first}, 1 of them in a newer version, or" in text
     assert f"or to {third}, unless you need what the latter lacks: hdf5; then re-concretize." in text
@@ -425,8 +423,7 @@ def test_a_pin_that_is_gone_with_nothing_better_than_the_newest(made: Made) -> N
     """Readers are not told to move, and not to move, at once."""
     config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2026-01-04}}")
     readers = made(tags(EIGHT | HDF5), tags(None, EIGHT), config=config)
-    readers.go_on()
-    text = body(readers.site.told()[-1])
+    text = readers.mail()
     assert text.startswith(
         "To do If you have moved, have the pin of this subscription changed. "
         "If you have copied what you use of develop-2026-01-04, your copy still works: then move when you like. Otherwise move to develop-2026-01-11, then re-concretize: develop-2026-01-04 is gone. "
@@ -559,8 +556,7 @@ def test_a_wait_lasts_while_packages_are_missing(made: Made, tmp_path: Path) -> 
         assert "p014 1.0 -> 1.1" in between[name]
         assert not any(word in between[name].lower() for word in ("concretize", "spack install", "build from source"))
     assert {digest.assessment.level for digest in readers.made} == {"alarm"}
-    readers.go_on()
-    assert body(readers.site.told()[-1]).startswith("The wait is over. What happened 14")
+    assert readers.mail().startswith("The wait is over. What happened 14")
     text = body(readers.site.told("env")[-1])
     assert text.startswith("To do The wait is over: do now what is still open below.")
     assert "since 3 June: re-concretize for 1 of your 10 binaries: p014 1.0 is gone, 1.1 is there" in text
@@ -571,10 +567,8 @@ def test_the_second_revision_of_a_day_is_named_with_its_time(made: Made, monkeyp
     monkeypatch.setattr("helpers.timedelta", lambda days: days * HOUR)
     upgraded = many(20, salt=1) | many(1, "1.1", salt=2)
     readers = made(*map(catalogue, (many(20), many(20, salt=1), upgraded)))
-    readers.go_on(HOUR)
-    assert "lock files made against develop before 1 June, 05:00 UTC: builds" in body(readers.site.told()[-1])
-    readers.go_on(HOUR)
-    assert "re-concretize lock files made against develop before 1 June, 06:00 UTC" in body(readers.site.told()[-1])
+    assert "lock files made against develop before 1 June, 05:00 UTC: builds" in readers.mail(HOUR)
+    assert "re-concretize lock files made against develop before 1 June, 06:00 UTC" in readers.mail(HOUR)
 
 
 def test_a_wait_is_over_when_what_is_missing_is_a_loss(made: Made) -> None:
@@ -583,9 +577,9 @@ def test_a_wait_is_over_when_what_is_missing_is_a_loss(made: Made) -> None:
     states = [many(20), rest, *[rest | many(1, "1.1", first=14, salt=1)] * 18]
     readers = made(*map(catalogue, states), config=WAITING)
     wait(readers)
-    readers.go_on(16 * DAY, steps=16)
-    assert "The wait is over" in body(readers.site.told()[-1])
-    assert "14 packages are missing since 2 June" in body(readers.site.told()[-1])
+    text = readers.mail(16 * DAY, steps=16)
+    assert "The wait is over" in text
+    assert "14 packages are missing since 2 June" in text
 
 
 def test_what_was_asked_is_said_until_it_is_settled(made: Made) -> None:
@@ -601,10 +595,7 @@ def test_what_was_asked_is_said_until_it_is_settled(made: Made) -> None:
     settled = pruned | {"openmpi": records([6], versions=["5.9.0"]), "gone": records([7])}
     states = [first, older, rebuilt, pruned, settled, settled | many(20)]
     readers = made(*map(catalogue, states))
-    texts = []
-    for _ in states[1:]:
-        readers.go_on()
-        texts.append(body(readers.site.told()[-1]))
+    texts = [readers.mail() for _ in states[1:]]
 
     assert "If you use openmpi: keep it where it is installed, and require openmpi@5.8.0 or newer before" in texts[0]
     assert "Re-concretize lock files made against develop before 3 June: builds" in texts[1]
