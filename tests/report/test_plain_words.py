@@ -245,6 +245,19 @@ def test_what_replaced_what_a_filter_selects_is_named(run: Run, tmp_path: Path) 
     assert "outside" not in gone
 
 
+def test_what_is_new_in_a_selection_is_no_up_or_downgrade(run: Run, tmp_path: Path) -> None:
+    """The place had another version, but with another compiler: who selects this one had nothing there."""
+    before, option = {"zlib": [record(1, compiler="gcc@12")]}, ("--compiler", "gcc@13")
+    for number, version in enumerate(("1.1", "0.9"), 2):
+        after = {"zlib": [record(number, compiler="gcc@13", versions=[version])]}
+        told = said(run, tmp_path, before, after, *option)
+        assert f"BUILT IN MORE PLACES 1 package, +1 zlib new version {version} +1 in e4s on x86_64_v3" in told
+        repository = history(tmp_path / version, catalogue(before), catalogue(after))
+        assert "Nothing to do" in mail(digest_of(read(repository, selection=select(compilers=["gcc@13"]))))[1]
+    again = said(run, tmp_path, before, {"zlib": [record(2, compiler="gcc@13")]}, *option)
+    assert "BUILT IN ANOTHER WAY 1 package, +1 zlib gcc@12 -> gcc@13 +1 in e4s" in again
+
+
 def test_a_migration_names_what_else_changed_with_it(run: Run, tmp_path: Path) -> None:
     """Other values of a part of its packages: in diff, for a gate and in digests, as in the JSON."""
     new: dict[int, Record] = {

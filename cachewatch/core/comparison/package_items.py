@@ -388,8 +388,9 @@ class _ItemsReader:
         if judged.verdict is Verdict.LOST:
             return Story(kind=kind, before=judged.before) if had is not None else None
         if judged.verdict is Verdict.GAINED:
-            if has is None or judged.place in self._places_before:
-                return None  # it had other builds, which are not selected
+            was_there = self._versions_before.get(judged.place)  # in builds that are not selected
+            if has is None or (was_there is not None and has <= was_there):
+                return None
             new = tuple(filter(self._new_versions.__contains__, judged.after))
             oses = self._others(None, (judged.stack,), is_before=False)["oses"]
             named = _systems_beside(judged, oses) if oses else ()
@@ -518,9 +519,13 @@ class _ItemsReader:
         return Story(kind=StatementKind.UNREFERENCED, before=after.versions, remaining=remaining)
 
     @cached_property
-    def _places_before(self) -> Set[Place]:
-        """The places that had the package, in any build, selected or not."""
-        return places_of(self._change.specs_before.counts)
+    def _versions_before(self) -> Mapping[Place, Set[str]]:
+        """The versions that each place had, in any build, selected or not."""
+        versions: defaultdict[Place, set[str]] = defaultdict(set)
+        for signature in self._change.specs_before.counts:
+            for place in signature.places:
+                versions[place].update(signature.versions)
+        return versions
 
     @cached_property
     def _machines_before(self) -> Set[tuple[Place, str, str]]:
