@@ -39,10 +39,8 @@ MAX_MESSAGE = 300
 
 def check(signatures: Mapping[Signature, int], facts: Facts) -> None:
     """Raise UnreadableDocument, with the limit, if the specs of a document exceed one."""
-    places = 0
-    if len(signatures) * len(facts["versions"]) * len(facts["stacks"]) > MAX_PLACES:
-        places = sum(len(signature.versions) * len(signature.stacks) for signature in signatures)
     _limit(len(signatures), MAX_UNLIKE, "has {} specs that differ in more than their hash")
+    places = sum(len(signature.versions) * len(signature.stacks) for signature in signatures)
     _limit(places, MAX_PLACES, "has {} versions in stacks")
     _limit(len(facts["stacks"]), MAX_STACKS, "names {} stacks")
     for name, values in facts.items():
@@ -79,10 +77,6 @@ _MARKERS = ("<<<<<<<", ">>>>>>>")
 _USUAL_KEYS = {"title", "layout", "categories", "meta", "spec_details"}
 
 
-class NotPlain(Exception):
-    """The front matter has other lines than `key: value`, so it must be read as YAML."""
-
-
 class FrontMatter(Struct, frozen=True):
     """The front matter of a document, as far as it is used."""
 
@@ -101,8 +95,8 @@ class FrontMatter(Struct, frozen=True):
         return isinstance(self.meta, dict) and self.meta.get("num_specs") == "0"
 
 
-def split(data: bytes) -> FrontMatter:
-    """Split the front matter by lines. Raises NotPlain if it must be read as YAML, UnreadableDocument if it cannot be."""
+def split(data: bytes) -> FrontMatter | None:
+    """Split the front matter by lines; return None if it must be read as YAML. Raises UnreadableDocument."""
     values: dict[str, str] = {}
     for line in front_lines(data):
         if not line or line.isspace():
@@ -110,7 +104,7 @@ def split(data: bytes) -> FrontMatter:
         end = line.find(":")
         key = line[:end]
         if key not in _USUAL_KEYS or not (line.startswith(" ", end + 1) or len(line) == end + 1):
-            raise NotPlain
+            return None
         if key in values:
             raise UnreadableDocument(f"the key {key!r} stands twice")
         values[key] = line[end + 2 :].strip(" ")  # one line is nearly all of the document: it is copied once
@@ -119,7 +113,7 @@ def split(data: bytes) -> FrontMatter:
     tag = _PLAIN_CATEGORIES.fullmatch(values.get("categories", "[]"))
     is_json = values.get("spec_details", "[").startswith("[") and values.get("meta", "{").startswith("{")
     if (text and title is None) or tag is None or not is_json:
-        raise NotPlain
+        return None
     return FrontMatter(
         title=(text if title is None or title[1] is None else title[1]).strip(),
         tag=tag[1].split(",")[1].strip() if "," in tag[1] else "",
@@ -231,16 +225,15 @@ def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
     """Return the key `name` with its value; None if `text`, all lines of the key, is no mapping in YAML."""
     if value.startswith(("{", "[")):
         value = _COMMENT.sub("", value)
-    if name == "meta" and value.startswith("{"):
-        return {name: value}  # its errors do not make the document unreadable: parsing_and_diagnostics.py reports them
-    try:
-        if value.startswith(("{", "[")):
+        if name == "meta" and value.startswith("{"):
+            return {name: value}  # parsing_and_diagnostics.py reports its errors; the document stays readable
+        try:
             how: dict[str, Any] = {"parse_constant": _refuse_constant, "parse_float": str, "parse_int": str}
             return {name: json.loads(value, object_pairs_hook=_unique, **how)}
-    except RecursionError as error:
-        raise UnreadableDocument("is nested too deeply") from error
-    except json.JSONDecodeError:
-        pass
+        except RecursionError as error:
+            raise UnreadableDocument("is nested too deeply") from error
+        except json.JSONDecodeError:
+            pass
     try:
         mapping = load_yaml(text)
     except UnreadableDocument:

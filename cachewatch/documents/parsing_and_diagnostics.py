@@ -7,7 +7,6 @@ as YAML (front_matter_and_limits.py), a hundred times slower, with the same resu
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from operator import attrgetter
 from typing import Any
 
@@ -90,10 +89,9 @@ TOO_LARGE = f"larger than {front_matter.MAX_BYTES // 2**20} MiB, which no docume
 
 
 def parse(data: bytes, path: str, known: KnownRecords | None = None, *, package: str = "") -> Document:
-    """Parse one document, in any form since 2022. Raises a DocumentError with the reason if it cannot be read.
+    """Parse a document of `package`, in any form since 2022; `path` is for diagnostics. Raises a DocumentError.
 
-    `path` is for diagnostics. If documents share `known`, equal signatures become one object. A title that names
-    another package than `package` gives a diagnostic.
+    If documents share `known`, equal signatures become one object.
     """
     try:
         return _parse(data, path, known or KnownRecords(), package)
@@ -104,10 +102,8 @@ def parse(data: bytes, path: str, known: KnownRecords | None = None, *, package:
 def _parse(data: bytes, path: str, known: KnownRecords, package: str) -> Document:
     if len(data) > front_matter.MAX_BYTES:
         raise UnreadableDocument(TOO_LARGE)
-    front, records = None, None
-    with suppress(front_matter.NotPlain):
-        front = front_matter.split(data)
-        records = read_records(front.details, known) if isinstance(front.details, str) else None
+    front = front_matter.split(data)
+    records = read_records(front.details, known) if front and isinstance(front.details, str) else None
     if front is None or records is None:
         front = front_matter.read_yaml(data)
         if front.details is None and front.is_legacy:
