@@ -59,7 +59,7 @@ class _KnownDocuments(Struct):
     """What is known of a layout. The keys are ids of git, so it serves any repository."""
 
     stored: dict[str, str | None] = {}  # the tree that git stores, by commit
-    filled: dict[tuple[str, int], bool] = {}  # whether documents lie that deep in a tree
+
     located: dict[str, Located] = {}  # by commit
     claims: dict[str, Claim | None] = {}  # by id of the file
     folders: dict[str, _Folder] = {}  # by id of the tree
@@ -79,31 +79,32 @@ def stored_catalogue(repository: Repository, commit: str) -> str | None:
     """
     layout, stored = repository.layout, memory_of(repository.layout).stored
     if commit not in stored:
-        found = repository.objects().get(f"{commit}:{layout.catalogue}") if layout.catalogue else None
-        tree = found.id if found is not None and found.type == "tree" else None
+        tree = _tree_at(repository, commit, layout.catalogue) if layout.catalogue else None
         stored[commit] = tree if tree and (layout.pattern or _has_document(repository, tree, 2)) else None
     return stored[commit]
+
+
+def _tree_at(repository: Repository, commit: str, path: str) -> str | None:
+    found = repository.objects().get(f"{commit}:{path}")
+    return found.id if found is not None and found.type == "tree" else None
 
 
 def _has_document(repository: Repository, tree: str, depth: int) -> bool:
     """Tell whether a document lies `depth` folders below `tree`, or may lie there because of a link."""
     if not depth:
         return DOCUMENT.encode() in listing(repository, tree)
-    filled = memory_of(repository.layout).filled
-    if (tree, depth) not in filled:
-        filled[tree, depth] = any(
-            is_odd(entry) or (entry[0] == FOLDER and _has_document(repository, entry[1], depth - 1))
-            for name, entry in listing(repository, tree).items()
-            if is_name(name)
-        )
-    return filled[tree, depth]
+    return any(
+        is_odd(entry) or (entry[0] == FOLDER and _has_document(repository, entry[1], depth - 1))
+        for name, entry in listing(repository, tree).items()
+        if is_name(name)
+    )
 
 
 def catalogue_of(repository: Repository, commit: str, others: Collection[str] = ()) -> str | None:
     """Return the id of the catalogue tree of `commit` (a folder for each tag, as `_cache/`); None without documents.
 
-    A document that only the revisions `others` have counts as unreadable if its file was overwritten with something
-    else, or if a link or module took its place or that of a folder above: its package was not removed.
+    A document that only the revisions `others` have counts as unreadable, not as removed, if something else is in its
+    file now, or if a link or module took its place or that of a folder above.
     """
     if (tree := stored_catalogue(repository, commit)) is not None:
         return tree  # where a file is a document by its name
@@ -201,9 +202,8 @@ def _odd_at(repository: Repository, commit: str, path: str) -> tuple[bytes, str]
 def _files(repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
     """Return path and id of each file of `commit` that may be a document, judged by its path."""
     layout = repository.layout
-    root = repository.objects().get(f"{commit}:{layout.folder}")
-    tree = root.id if root is not None and root.type == "tree" else None
-    found = _differing(repository, f"{layout.folder}/" if layout.folder else "", None, tree)
+    root = _tree_at(repository, commit, layout.folder)
+    found = _differing(repository, f"{layout.folder}/" if layout.folder else "", None, root)
     return ((path, key) for path, key in found if layout.may_be(path))
 
 
@@ -232,14 +232,11 @@ def _folder(repository: Repository, tree: str | None) -> _Folder:
     if tree is None:
         return 0, frozenset(), {}
     if tree not in memory.folders:
-        items = [
-            (mode, name.decode("utf-8", "surrogateescape"), key)
-            for name, (mode, key, _) in listing(repository, tree, is_limited=False).items()
-        ]
-        files = frozenset(
-            (name, key) for mode, name, key in items if mode in FILES and (layout.pattern or layout.may_be(name))
-        )
-        memory.folders[tree] = len(items), files, {name: key for mode, name, key in items if mode == FOLDER}
+        listed = listing(repository, tree, is_limited=False).items()
+        items = [(mode, name.decode("utf-8", "surrogateescape"), key) for name, (mode, key, _) in listed]
+        files = [(name, key) for mode, name, key in items if mode in FILES and (layout.pattern or layout.may_be(name))]
+        inner = {name: key for mode, name, key in items if mode == FOLDER}
+        memory.folders[tree] = len(items), frozenset(files), inner
         memory.kept += len(items)
     return memory.folders[tree]
 
@@ -262,7 +259,7 @@ def _is_document(repository: Repository, key: str) -> bool:
             blob = repository.objects().get(key)
         except SourceError:
             repository.close()  # a git that misses a content ends
-            blob = None
+            return False
         if blob is None:
             return False
         claims[key] = recognition.claim_of(blob.content)
@@ -282,10 +279,8 @@ def nothing_found(repository: Repository, commit: str, name: str) -> str:
     """Return a message that `commit`, called `name`, has no documents: what was looked for and what there is instead."""
     there = sorted(path for path, _ in _files(repository, commit))
     most, which = (1, ", which are not" if there[1:] else ", which is not one") if there else (3, "")
-    there = there or [
-        f"{each.decode('utf-8', 'replace')}{'/' if mode == FOLDER else ''}"
-        for each, (mode, *_) in listing(repository, f"{commit}:").items()
-    ]
+    listed = listing(repository, f"{commit}:").items()
+    there = there or [f"{n.decode('utf-8', 'replace')}{'/' if mode == FOLDER else ''}" for n, (mode, *_) in listed]
     more = f" and {len(there) - most:,} more" if there[most:] else ""
     found = f"{', '.join(there[:most])}{more}{which}" if there else "nothing"
     return f"{name!r} has no documents: looked for {repository.layout.wanted}; found {found}"

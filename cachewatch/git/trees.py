@@ -22,8 +22,7 @@ from cachewatch.git.local_repository import Repository
 
 FOLDER, FILES = b"40000", (b"100644", b"100755", b"100664")
 ODD = (b"120000", b"160000")  # links and modules
-# These replace the mode of an entry that its tree lists twice, and of a document that several files claim to be.
-TWICE, CONTESTED = b"twice", b"contested"
+CONTESTED = b"contested"  # the mode of a document that several files claim to be
 REPLACED = "its folder is a link or a module, or is listed twice"
 MAX_ENTRIES = 200_000
 
@@ -39,10 +38,10 @@ class MadeTree(str):
     entries: "TreeEntries"
 
 
-# Mode and id of an entry of a tree, and the paths of the files that it stands for in a tree that was made here. An entry
-# that is listed twice has no id.
+# Mode and id of an entry of a tree, and the paths of the files that it stands for in a tree that was made here.
 TreeEntry = tuple[bytes, str, tuple[str, ...]]
 TreeEntries = Mapping[bytes, TreeEntry]
+_TWICE: TreeEntry = (b"twice", "", ())  # stands for all entries of a name that its tree has twice
 
 
 def make_tree(entries: TreeEntries, like: str) -> MadeTree:
@@ -60,14 +59,15 @@ def folder_of(repository: Repository, tag: str) -> str:
     return f"{repository.layout.catalogue or CATALOGUE}/{tag}"
 
 
-def tree_entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Yield mode, name and binary id of each entry of a tree in git's form, whose ids have `id_bytes` bytes."""
+def _entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, TreeEntry]]:
+    """Yield name and entry of each entry of a tree in git's form, whose ids have `id_bytes` bytes."""
     position = 0
     while position < len(content):
         space = content.index(b" ", position)
         end = content.index(b"\0", space)
-        yield content[position:space], content[space + 1 : end], content[end + 1 : end + 1 + id_bytes]
+        mode = content[position:space].lstrip(b"0") or b"0"  # old tools wrote leading zeros
         position = end + 1 + id_bytes
+        yield content[space + 1 : end], (mode, content[end + 1 : position].hex(), ())
 
 
 class Folders(Struct, frozen=True):
@@ -77,8 +77,8 @@ class Folders(Struct, frozen=True):
     odd: TreeEntries
 
 
-def folders(repository: Repository, name: str) -> Folders:
-    """Return the folders in the tree that `name` means; none if it means no tree."""
+def folders(repository: Repository, name: str | None) -> Folders:
+    """Return the folders in the tree that `name` means; none if it is None or means no tree."""
     listed = listing(repository, name)
     return Folders(
         {n.decode(): key for n, (mode, key, _) in listed.items() if mode == FOLDER and is_name(n)},
@@ -99,7 +99,7 @@ class TreeDifference:
         is_of_changes: bool = False,  # what several files claim to be is not named if both trees have the same files
     ) -> None:
         """Compare the trees of packages of two tags, given by their ids; None is an empty tree."""
-        old, new = (listing(repository, tree) if tree else {} for tree in (before, after))
+        old, new = listing(repository, before), listing(repository, after)
         kept = {n for n, entry in new.items() if old.get(n) == entry}
         if not is_of_changes:
             made = {n: tree.entries for n in kept if isinstance(tree := new[n][1], MadeTree)}
@@ -107,22 +107,19 @@ class TreeDifference:
         differing = sorted((old.keys() | new.keys()) - kept)
         self._repository = repository
         self._had_folder, self._folder = (folder_of(repository, tag) for tag in tags)
-        self._odd = [n for n in differing if not is_name(n) or is_odd(old.get(n)) or is_odd(new.get(n))]
+        odd = {n: (is_odd(old.get(n)), is_odd(new.get(n))) for n in differing}
+        self._odd = [n for n in differing if not is_name(n) or any(odd[n])]
         self._replaced = [
-            Unreadable(package=n.decode(), reason=REPLACED, before=is_odd(old.get(n)), after=is_odd(new.get(n)))
+            Unreadable(package=n.decode(), reason=REPLACED, before=odd[n][0], after=odd[n][1])
             for n in self._odd
             if is_name(n)
         ]
         self._documents: list[DocumentPair] = []
         self._unreadable: list[tuple[Unreadable, str]] = []  # each with its path
-        odd = frozenset(self._odd)
-        same = self._compare([name for name in differing if name not in odd], old, new)
+        same = self._compare([n for n in differing if is_name(n) and not any(odd[n])], old, new)
+        unchanged = {n for n in kept if is_name(n)} | same
         # A list, so that the functions that are called later do not keep both listings in memory.
-        self._same = [
-            (name, tree_of_entry(entry))
-            for name, entry in new.items()
-            if (name in kept and is_name(name)) or name in same
-        ]
+        self._same = [(name, tree_of_entry(entry)) for name, entry in new.items() if name in unchanged]
         repository.obtain(blob.name for pair in self._documents for blob in (pair.before, pair.after) if blob)
 
     @property
@@ -133,16 +130,11 @@ class TreeDifference:
     def chosen(self, wanted: Wanted) -> Difference:
         """Return the difference for the packages that `wanted` selects."""
         unreadable = [(each, path) for each, path in self._unreadable if wanted(each.package)]
+        faults = (Diagnostic(path, DiagnosticKind.UNREADABLE, it.reason, side=it.side) for it, path in unreadable)
         return Difference(
             all_documents=tuple(self._documents),
             takes=wanted,
-            diagnostics=(
-                *ignored_entries_note(self._folder, self._odd),
-                *(
-                    Diagnostic(path, DiagnosticKind.UNREADABLE, each.reason, side=each.side)
-                    for each, path in unreadable
-                ),
-            ),
+            diagnostics=(*ignored_entries_note(self._folder, self._odd), *faults),
             unreadable=(*(each for each in self._replaced if wanted(each.package)), *(each for each, _ in unreadable)),
             unchanged_packages=lambda: self._unchanged_packages,
             unchanged=lambda: blobs_of(self._repository, self._folder, self._same),
@@ -151,21 +143,17 @@ class TreeDifference:
     @cached_property
     def _unchanged_packages(self) -> tuple[str, ...]:
         entries = _document_entries(self._repository, (tree for _, tree in self._same))
-        return tuple(
-            intern(name.decode()) for (name, _), entry in zip(self._same, entries, strict=False) if entry is not None
-        )
+        return tuple(intern(name.decode()) for (name, _), entry in zip(self._same, entries, strict=False) if entry)
 
     def _compare(self, names: Sequence[bytes], old: TreeEntries, new: TreeEntries) -> frozenset[bytes]:
         """Record differing and unreadable documents of the packages `names`; return those with equal documents."""
-        repository, same = self._repository, []
-        entries = _document_entries(
-            repository, (tree_of_entry(side.get(name)) for name in names for side in (old, new))
-        )
+        same = []
+        trees = (tree_of_entry(side.get(name)) for name in names for side in (old, new))
+        entries = _document_entries(self._repository, trees)
         for name, before, after in zip(names, entries, entries, strict=False):
             package = name.decode()
             had, has = problem_of(before), problem_of(after)
-            old_blob = blob_of(self._had_folder, package, before)
-            new_blob = blob_of(self._folder, package, after)
+            old_blob, new_blob = blob_of(self._had_folder, package, before), blob_of(self._folder, package, after)
             if had or has:
                 blob = new_blob if has else old_blob
                 unreadable = Unreadable(package=package, reason=has or had, before=bool(had), after=bool(has))
@@ -180,41 +168,39 @@ class TreeDifference:
 def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, str | None]]) -> list[Blob]:
     """Return the documents in trees of packages, which are pairs of name and tree id; `folder` is their tag's."""
     entries = _document_entries(repository, (tree for _, tree in trees))
-    blobs = [
-        blob
-        for (name, _), entry in zip(trees, entries, strict=False)
-        if not problem_of(entry) and (blob := blob_of(folder, name.decode(), entry))
-    ]
+    found = zip(trees, entries, strict=False)
+    named = (blob_of(folder, name.decode(), entry) for (name, _), entry in found if not problem_of(entry))
+    blobs = [blob for blob in named if blob]
     repository.obtain(blob.name for blob in blobs)
     return blobs
 
 
 def document_of(repository: Repository, folder: str, tree: str | None, package: str) -> Blob | str | None:
     """Return the document of `package` in a tree of packages; None if there is none, or why it cannot be read."""
-    entry = listing(repository, tree).get(package.encode("utf-8", "replace")) if tree else None
+    entry = listing(repository, tree).get(package.encode("utf-8", "replace"))
     if is_odd(entry):
         return REPLACED
     (found,) = _document_entries(repository, iter([tree_of_entry(entry)]))
     return problem_of(found) or blob_of(folder, package, found)
 
 
-def listing(repository: Repository, name: str, *, is_limited: bool = True) -> TreeEntries:
-    """Return the entries of the tree that `name` means, by name; none if it means no tree.
+def listing(repository: Repository, name: str | None, *, is_limited: bool = True) -> TreeEntries:
+    """Return the entries of the tree that `name` means, by name; none if it is None or means no tree.
 
     Raises SourceError if a tree named by id is missing, or has too many entries and `is_limited`.
     """
     if isinstance(name, MadeTree):
         return name.entries
-    tree = repository.objects().get(name)
-    if tree is None and _ID.fullmatch(name):
+    tree = repository.objects().get(name) if name else None
+    if tree is None and _ID.fullmatch(name or ""):
         raise SourceError(f"{repository.path}: tree {name} is missing; the repository is damaged or incomplete")
     if tree is None or tree.type != "tree":
         return {}
     entries: dict[bytes, TreeEntry] = {}
-    for mode, entry, object_id in tree_entries(tree.content, len(tree.id) // 2):
-        entries[entry] = (mode_of(mode), object_id.hex(), ()) if entry not in entries else (TWICE, "", ())
+    for entry_name, entry in _entries(tree.content, len(tree.id) // 2):
+        entries[entry_name] = _TWICE if entry_name in entries else entry
     if is_limited and len(entries) > MAX_ENTRIES:
-        raise too_many(repository)
+        raise _too_many(repository)
     return entries
 
 
@@ -227,12 +213,12 @@ def _document_entries(repository: Repository, trees: Iterator[str | None]) -> It
         for tree in run:
             found = tree.entries[DOCUMENT.encode()] if isinstance(tree, MadeTree) else None
             content = next(contents) if tree and found is None else b""
-            for mode, name, object_id in tree_entries(content, len(tree or "") // 2):
+            for name, entry in _entries(content, len(tree or "") // 2):
                 entries += 1
                 if entries > MAX_ENTRIES:
-                    raise too_many(repository)
+                    raise _too_many(repository)
                 if name == DOCUMENT.encode():
-                    found = (mode_of(mode), object_id.hex(), ()) if found is None else (TWICE, "", ())
+                    found = _TWICE if found else entry
             yield found
         next(contents, None)
 
@@ -244,7 +230,7 @@ def problem_of(entry: TreeEntry | None) -> str:
         return ""
     if mode == CONTESTED:
         return why_contested(paths)
-    return "stands twice in its folder" if mode == TWICE else f"is not a regular file (mode {mode.decode()})"
+    return "stands twice in its folder" if entry == _TWICE else f"is not a regular file (mode {mode.decode()})"
 
 
 def blob_of(folder: str, package: str, entry: TreeEntry | None) -> Blob | None:
@@ -262,17 +248,11 @@ def tree_of_entry(entry: TreeEntry | None) -> str | None:
 
 def is_odd(entry: TreeEntry | None) -> bool:
     """Tell whether an entry is a link, a module or listed twice, so that it may stand for a folder."""
-    return entry is not None and (entry[0] in ODD or entry[0] == TWICE)
+    return entry is not None and (entry[0] in ODD or entry == _TWICE)
 
 
-def too_many(repository: Repository) -> SourceError:
-    """Return the error that a tree has too many entries."""
+def _too_many(repository: Repository) -> SourceError:
     return SourceError(f"{repository.path}: a tree has more than {MAX_ENTRIES:,} entries, which no catalogue has")
-
-
-def mode_of(text: bytes) -> bytes:
-    """Return the mode without the leading zeros of old tools."""
-    return text.lstrip(b"0") or b"0"
 
 
 def ignored_entries_note(label: str, names: Collection[bytes]) -> list[Diagnostic]:
@@ -280,9 +260,10 @@ def ignored_entries_note(label: str, names: Collection[bytes]) -> list[Diagnosti
     if not names:
         return []
     first = min(names)
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    reason = "a link, a module, or listed twice"
-    if not is_name(first):
-        reason = "names may have only letters of ASCII, digits and ._+@-"
     named = safe(first[:60].decode("utf-8", "backslashreplace"))
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    is_link = is_name(first)
+    reason = (
+        "a link, a module, or listed twice" if is_link else "names may have only letters of ASCII, digits and ._+@-"
+    )
     return [Diagnostic(label, DiagnosticKind.UNREADABLE, f"ignored '{named}'{more}: {reason}")]
