@@ -20,9 +20,8 @@ from cachewatch import __version__
 from cachewatch.channels.files_and_feeds import TEMPLATE, Feed, FeedEntry, timestamp, urn
 from cachewatch.core.escaping_and_mentions import markup, safe
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.extensions.site import list_pages_and_search_index as lists
-from cachewatch.extensions.site.front_page import index_page, stacks_plot
-from cachewatch.extensions.site.package_histories import RevisionStory, TagHistory, file_name, page, shown, totals_of
+from cachewatch.extensions.site import overview_pages_and_search_index as overview
+from cachewatch.extensions.site.package_histories import DatedRevision, file_name, page, shown, totals_of
 from cachewatch.extensions.site.package_page import Sources, package_page
 from cachewatch.extensions.site.page_parts_and_plots import Link, View
 from cachewatch.extensions.site.reading_history import SiteContents
@@ -45,16 +44,17 @@ _NO_SOURCES = Sources()
 _Page = tuple[str, str, Mapping[str, Any]]  # path, template and values
 
 
-def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], title: str) -> View:
-    """Return the feed of the newest revisions that changed anything in the tag."""
-    changed = [pair for pair in zip(past.revisions, stories, strict=True) if pair[1].facts]
+def tag_feed(catalogue: SiteContents, title: str) -> View:
+    """Return the feed of the newest revisions that changed anything in the tag whose history is shown."""
+    past = catalogue.past
+    changed = [(moment, story) for moment, story in zip(past.revisions, catalogue.stories, strict=True) if story.facts]
     entries = [
-        FeedEntry(
-            id=_id("revision", past.tag, moment.revision),
-            title=markup(first_of([fact.text for fact in story.facts], by="; ")),
-            updated=timestamp(moment.time or _UNKNOWN),
-            link=lists.revision_path(moment.revision),
-            sections=tuple(map(_section, story.sections)),
+        _entry(
+            ("revision", past.tag, moment.revision),
+            moment,
+            markup(first_of([fact.text for fact in story.facts], by="; ")),
+            moment.path,
+            map(_section, story.sections),
         )
         for moment, story in changed[::-1][:_MOST_ENTRIES]
     ]
@@ -79,27 +79,31 @@ def page_feed(kind: str, name: str, values: View, since: datetime | None) -> Vie
             for word, more in (("added", event["more_added"]), ("removed", event["more_removed"]))
             if event[word]
         ]
-        entries.append(
-            FeedEntry(
-                id=_id(kind, name, event["moment"].commit),
-                title=f"{values['name']}: "
-                + "; ".join(f"{word} {markup(first_of(texts))}" for word, texts, _ in sides),
-                updated=timestamp(event["moment"].time or _UNKNOWN),
-                link=home,
-                sections=tuple((word.capitalize(), texts, more) for word, texts, more in sides),
-            )
-        )
+        title = f"{values['name']}: " + "; ".join(f"{word} {markup(first_of(texts))}" for word, texts, _ in sides)
+        sections = ((word.capitalize(), texts, more) for word, texts, more in sides)
+        entries.append(_entry((kind, name, event["moment"].commit), event["moment"], title, home, sections))
     return _feed((kind, name), f"{values['name']} in {values['tag']}", home, entries, since)
+
+
+def _entry(
+    name: Sequence[str],
+    moment: DatedRevision,
+    title: str,
+    link: str,
+    sections: Iterable[tuple[str, tuple[str, ...], str]],
+) -> FeedEntry:
+    updated = timestamp(moment.time or _UNKNOWN)
+    return FeedEntry(id=_id(name), title=title, updated=updated, link=link, sections=tuple(sections))
 
 
 def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[FeedEntry], since: datetime | None) -> View:
     """Return the values of a feed; `home` is the address of its page, relative to the feed."""
     # The feed must change only if an entry does: without entries, it is as old as the history.
     updated = entries[0].updated if entries else timestamp(since or _UNKNOWN)
-    return {"feed": Feed(id=_id(*name), title=markup(title), updated=updated, page=home), "entries": entries}
+    return {"feed": Feed(id=_id(name), title=markup(title), updated=updated, page=home), "entries": entries}
 
 
-def _id(*name: str) -> str:
+def _id(name: Sequence[str]) -> str:
     return urn("\0".join(("cachewatch.site", *name)))
 
 
@@ -122,16 +126,14 @@ def digests_page(digests: Sequence[RenderedDigest], feeds: Mapping[str, str]) ->
 
 def digest_pages(digests: Sequence[RenderedDigest]) -> Iterator[tuple[str, bytes]]:
     """Yield the path and content of the page of each digest, with links to the digests before and after it."""
-    by_subscription: defaultdict[str, list[RenderedDigest]] = defaultdict(list)
+    by_subscription: defaultdict[str, list[RenderedDigest]] = defaultdict(list)  # the newest first
     for digest in digests:
         by_subscription[digest.subscription].append(digest)
     for own in by_subscription.values():
-        paths = [page("digest", digest.key) for digest in own]
-        names = [None, *(path.removeprefix("digest/") for path in paths), None]
-        for place, digest in enumerate(own):
-            # The newest comes first.
-            own_page = digest.page or digest.html
-            yield paths[place], with_neighbours(own_page, previous=names[place + 2], following=names[place]).encode()
+        names = [f"{file_name(digest.key)}.html" for digest in own]
+        for digest, name, following, previous in zip(own, names, [None, *names], [*names[1:], None], strict=False):
+            content = with_neighbours(digest.page or digest.html, previous=previous, following=following)
+            yield f"digest/{name}", content.encode()
 
 
 class _Manifest(Struct):
@@ -153,9 +155,8 @@ class Folder:
         except OSError as error:
             raise UsageError(f"{path}: cannot be used: {error.strerror}") from error
         if is_foreign:
-            raise UsageError(
-                f"{path}: this folder contains something other than a site of cachewatch; choose another one"
-            )
+            message = "this folder contains something other than a site of cachewatch; choose another one"
+            raise UsageError(f"{path}: {message}")
 
     def remembered(self) -> SiteContents | None:
         """Return the contents of the last build, or None if there was none."""
@@ -230,14 +231,15 @@ def build(
     for path, content in _files(catalogue, digests):
         if folder.offer(path, _hash_of(content)):
             folder.put(path, content)
-    pages = _pages(catalogue, digests, feeds, shown(title, 120), sources)
+    short = shown(title, 120)
+    pages = _pages(catalogue, digests, feeds, short, sources)
     due = [one for one in pages if folder.offer(one[0], _hash_of(msgspec.json.encode([templates, one[2]])))]
 
     def make(run: Sequence[_Page]) -> list[tuple[str, bytes]]:
         made = []
         for path, template, values in run:
             name = TEMPLATE if template == "feed" else f"site/{template}.html.j2"
-            more = {"title": shown(title, 120), "up": "../" * path.count("/"), "has_digests": bool(digests)}
+            more = {"title": short, "up": "../" * path.count("/"), "has_digests": bool(digests)}
             made.append((path, render(name, here=template, **more, **values).encode()))
         return made
 
@@ -253,45 +255,34 @@ def _files(catalogue: SiteContents, digests: Sequence[RenderedDigest]) -> Iterat
     """Yield path and content of every file that is not made from a template."""
     for name in ("site.css", "site.js"):
         yield f"assets/{name}", (_TEMPLATES / name).read_bytes()
-    packages = sorted(lists.packages_of(catalogue))
-    yield "assets/index.js", lists.index_file(packages, catalogue, totals_of(catalogue.past))
-    yield from lists.hash_files(packages, catalogue)
+    packages = sorted(overview.packages_of(catalogue))
+    yield "assets/index.js", overview.index_file(packages, catalogue, totals_of(catalogue.past))
+    yield from overview.hash_files(packages, catalogue)
     yield from digest_pages(digests)
 
 
 def _pages(
     catalogue: SiteContents, digests: Sequence[RenderedDigest], feeds: Mapping[str, str], title: str, sources: Sources
 ) -> Iterator[_Page]:
-    past, stories = catalogue.past, catalogue.stories
-    totals, revisions, name = totals_of(past), past.revisions, shown(past.tag)
-    since = revisions[0].time
-    yield "index.html", "index", {"view": index_page(catalogue, totals)}
-    yield "packages.html", "packages", {"packages": lists.package_rows(catalogue), "tag": name}
-    yield "stacks.html", "stacks", {"plot": stacks_plot(totals, revisions, stories), "tag": name}
-    yield "tags.html", "tags", {"tags": lists.tag_rows(catalogue), "told": name}
-    yield "revisions.html", "revisions", {"rows": lists.revision_list(past, stories, totals), "tag": name}
-    yield "feed.atom", "feed", tag_feed(past, stories, title)
+    past, totals, packages = catalogue.past, totals_of(catalogue.past), overview.packages_of(catalogue)
+    name, since = shown(past.tag), past.revisions[0].time
+    yield "index.html", "index", {"view": overview.index_page(catalogue, totals)}
+    yield "packages.html", "packages", {"packages": overview.package_rows(catalogue), "tag": name}
+    yield "stacks.html", "stacks", {"plot": overview.stacks_plot(catalogue, totals), "tag": name}
+    yield "tags.html", "tags", {"tags": overview.tag_rows(catalogue), "told": name}
+    yield "revisions.html", "revisions", {"rows": overview.revision_list(catalogue, totals), "tag": name}
+    yield "feed.atom", "feed", tag_feed(catalogue, title)
     if digests:
         yield "digests.html", "digests", {"view": digests_page(digests, feeds)}
-    for path, revision_view in lists.revision_pages(past, stories):
-        yield path, "revision", {"view": revision_view}
-    for stack, stack_view in lists.stack_pages(past, totals):
-        yield page("stack", stack), "stack", {"view": stack_view}
-        yield f"stack/{file_name(stack)}.atom", "feed", page_feed("stack", stack, stack_view, since)
-    for tag, tag_view in lists.tag_pages(catalogue):
-        yield page("tag", tag), "tag", {"view": tag_view}
-    histories = lists.packages_of(catalogue)
-    for package in sorted(histories):
-        view = package_page(
-            package,
-            past.tag,
-            histories[package],
-            {tag: packages[package] for tag, (_, packages) in catalogue.tags.items() if package in packages},
-            revisions=revisions,
-            sources=sources,
-            causes=catalogue.causes.get(package),
-            has_page=histories.__contains__,
-        )
+    for path, view in overview.revision_pages(catalogue):
+        yield path, "revision", {"view": view}
+    for stack, view in overview.stack_pages(past, totals):
+        yield page("stack", stack), "stack", {"view": view}
+        yield f"stack/{file_name(stack)}.atom", "feed", page_feed("stack", stack, view, since)
+    for tag, view in overview.tag_pages(catalogue):
+        yield page("tag", tag), "tag", {"view": view}
+    for package in sorted(packages):
+        view = package_page(package, catalogue, packages, sources)
         yield page("package", package), "package", {"view": view}
         if view["feed"]:
             yield f"package/{file_name(package)}.atom", "feed", page_feed("package", package, view, since)

@@ -58,6 +58,11 @@ class DatedRevision(Struct, frozen=True, array_like=True):
         return self.revision[:10]
 
     @property
+    def path(self) -> str:
+        """The path of the page about it, relative to the site."""
+        return page("revision", self.revision[:12])
+
+    @property
     def day(self) -> str:
         """Its day: 2025-05-24, or "" without a date."""
         return self.time.date().isoformat() if self.time else ""

@@ -1,7 +1,7 @@
 """The page of one package: its specs and stacks, how to install it, its history, and why it was rebuilt."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from msgspec import Struct
@@ -26,7 +26,7 @@ from cachewatch.extensions.site.package_histories import (
     shown,
 )
 from cachewatch.extensions.site.page_parts_and_plots import Link, View
-from cachewatch.extensions.site.reading_history import PackageCauses
+from cachewatch.extensions.site.reading_history import SiteContents
 from cachewatch.report.digests.spack_commands import install_line, is_plain
 from cachewatch.report.rebuild_cause_words import because, change_of
 from cachewatch.report.words import first_of, number, stack_name
@@ -135,7 +135,7 @@ def builds_of(present: Present) -> View:
     return {"rows": rows, "count": present.specs, "more": more, "shared": " ".join(map(shown, sorted(shared)))}
 
 
-def _chain(chain: Chain, has_page: Callable[[str], bool]) -> View:
+def _chain(chain: Chain, packages: Container[str]) -> View:
     """Return a cause in words and, if it lies in a dependency, a drawing of the path from there to the package."""
     words = f"{number(chain.specs, 'spec')} {shown(because([chain.cause]), _LONGEST)}"
     names = chain.path[::-1]  # from the cause to the package that was rebuilt
@@ -147,7 +147,7 @@ def _chain(chain: Chain, has_page: Callable[[str], bool]) -> View:
     for place, name in enumerate(few):
         link = Link(f"{len(names) - len(few) + 1} more packages")
         if name:
-            is_linked = has_page(name) and place < len(few) - 1
+            is_linked = name in packages and place < len(few) - 1
             link = Link(shown(name, 40), _UP + page("package", name) if is_linked else "")
         note = "" if place else shown(change_of(chain.cause), _LONGEST)
         steps.append({"name": link, "note": note, "top": place * _STEP})
@@ -156,17 +156,10 @@ def _chain(chain: Chain, has_page: Callable[[str], bool]) -> View:
 
 
 def package_page(
-    package: str,
-    tag: str,
-    history: PackageHistory | None,
-    in_tags: Mapping[str, Present],
-    *,
-    revisions: Revisions,
-    sources: Sources,
-    causes: PackageCauses | None = None,
-    has_page: Callable[[str], bool] = lambda _: False,
+    package: str, catalogue: SiteContents, packages: Mapping[str, PackageHistory | None], sources: Sources
 ) -> View:
-    """Return the values of the page of one package; `history` is None if it is only in the tags `in_tags`."""
+    """Return the values of the page of one of all `packages`, whose history is None if it is only in other tags."""
+    tag, revisions, history = catalogue.past.tag, catalogue.past.revisions, packages[package]
     present = history.present if history else Present()
     steps, stays = (history.steps, history.stays) if history else ((), ())
     losses = lost_by(history) if history and history.is_there else {}
@@ -179,10 +172,10 @@ def package_page(
     is_pruned = tag_names.is_mutable(tag)
     # The axis ends with the last change of this package, so that only a change makes another page.
     changed = [step.revision for step in steps]
-    ends = {end for stay in stays for end in (stay.first, stay.last) if end is not None}
-    drawn = sorted(ends.union(changed))
+    drawn = sorted({*changed, *(end for stay in stays for end in (stay.first, stay.last) if end is not None)})
     where = parts.clock([revisions[number] for number in drawn], past=parts.PAST)
     places = dict(zip(drawn, where.places, strict=True)) if len(drawn) > 1 else {}
+    causes = catalogue.causes.get(package)
     return {
         "name": shown(package),
         "tag": shown(tag),
@@ -203,11 +196,11 @@ def package_page(
         **parts.cut("stays", _stay_rows(stays, revisions), 200),
         "specs": parts.specs_plot([step.specs for step in steps], changed, revisions),
         "reasons": causes
-        and {"moment": revisions[causes.revision], "chains": [_chain(c, has_page) for c in causes.chains]},
+        and {"moment": revisions[causes.revision], "chains": [_chain(chain, packages) for chain in causes.chains]},
         "happenings": [_happening_of(run, revisions) for run in runs[:_MOST_HAPPENINGS]],
         "more_happenings": sum(len(run) for run in runs[_MOST_HAPPENINGS:]),
         "baseline": revisions[steps[0].revision] if steps and steps[0].is_baseline else None,
-        "tags": [_tag_row(name, found) for name, found in in_tags.items()],
+        "tags": [_tag_row(name, all_of[package]) for name, (_, all_of) in catalogue.tags.items() if package in all_of],
         "feed": f"{file_name(package)}.atom" if history else "",
         "stack_feeds": [Link(shown(s, 40), f"{_UP}stack/{file_name(s)}.atom") for s in sorted(present.stacks)],
     }

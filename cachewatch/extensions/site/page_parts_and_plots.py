@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.versions_spellings_targets import sorted_versions
 from cachewatch.extensions.site.package_histories import DatedRevision, Present, Revisions, RevisionStory, page, shown
 from cachewatch.report.words import number, stack_name
@@ -129,12 +130,20 @@ def plot_of(
     moments: Revisions,
     curves: Sequence[View],
     columns: Mapping[str, Sequence[int]],
-    marks: Sequence[View] = (),
+    stories: Sequence[RevisionStory] = (),
 ) -> View:
-    """Return a plot of curves over time, with the numbers of `columns` as a table, the newest revision first."""
+    """Return a plot of curves over time, with the numbers of `columns` as a table, the newest revision first.
+
+    Events of the whole tag in `stories`, one story for each revision, are marked on the axis; only the newest twelve.
+    """
     rows = [
         (moment.day, moment.commit, *(f"{column[number]:,}" for column in columns.values()))
         for number, moment in enumerate(moments)
+    ]
+    marks = [
+        _mark(kind, name, place, moment)
+        for story, place, moment in zip(stories, where.places, moments, strict=False)
+        for kind, name in story.marks
     ]
     return {
         "curves": curves,
@@ -143,8 +152,14 @@ def plot_of(
         "last": moments[-1],
         "columns": ("date", "revision", *columns),
         "rows": rows[::-1][:60],
-        "marks": marks,
+        "marks": marks[-12:],
     }
+
+
+def _mark(kind: StatementKind, name: str, place: float, moment: DatedRevision) -> View:
+    said = f"{words().text(kind, 'mark')} {shown(name)}".strip()
+    letter, title = words().text(kind, "letter"), f"{said}, {moment.calendar_day}"
+    return {"at": place, "tone": kind.severity.value, "letter": letter, "title": title}
 
 
 def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revisions) -> View | None:
@@ -179,17 +194,6 @@ def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: 
         "about": "",
         "top": f"{top:,}",
     }
-
-
-def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], revisions: Revisions) -> list[View]:
-    """Return marks for events of the whole tag at their positions on the axis; only the newest if there are many."""
-    marks = []
-    for story, place, moment in zip(stories, places, revisions, strict=True):
-        for kind, name in story.marks:
-            said = f"{words().text(kind, 'mark')} {shown(name)}".strip()
-            letter, title = words().text(kind, "letter"), f"{said}, {moment.calendar_day}"
-            marks.append({"at": place, "tone": kind.severity.value, "letter": letter, "title": title})
-    return marks[-12:]
 
 
 def package_row(package: str, present: Present, *, up: str = "", day: str = "", note: str = "") -> View:

@@ -9,8 +9,16 @@ from sites import read_site
 
 from cachewatch.core.kinds_and_specs import Signature
 from cachewatch.extensions.site.building_and_feeds import Folder, build, tag_feed
-from cachewatch.extensions.site.front_page import cards, latest_card, unusual_card, versions_card
-from cachewatch.extensions.site.list_pages_and_search_index import hash_files, index_file, tag_pages
+from cachewatch.extensions.site.overview_pages_and_search_index import (
+    cards,
+    hash_files,
+    index_file,
+    latest_card,
+    packages_of,
+    tag_pages,
+    unusual_card,
+    versions_card,
+)
 from cachewatch.extensions.site.package_histories import AlikeSpecs, Copies, Present, totals_of
 from cachewatch.extensions.site.package_page import Sources, builds_of, filled, install_of, matrix_of, package_page
 from cachewatch.extensions.site.page_parts_and_plots import Link, View
@@ -24,8 +32,7 @@ def _lines(card: View) -> list[str]:
 
 
 def _page_of(found: SiteContents, package: str) -> View:
-    past = next(one for one in found.past.packages if one.package == package)
-    return package_page(package, "develop", past, {}, revisions=found.past.revisions, sources=Sources())
+    return package_page(package, found, packages_of(found), Sources())
 
 
 def _unusual(found: SiteContents) -> list[str]:
@@ -230,9 +237,9 @@ def test_the_search_index_has_short_hashes_and_no_markup(tmp_path: Path) -> None
 
 def test_feeds_are_the_same_in_every_build(lost: SiteContents) -> None:
     """Newest first, with an id of its own for each entry, and a title that says what happened."""
-    feed = tag_feed(lost.past, lost.stories, "Build cache")
+    feed = tag_feed(lost, "Build cache")
 
-    assert feed == tag_feed(lost.past, lost.stories, "Build cache")
+    assert feed == tag_feed(lost, "Build cache")
     newest = feed["entries"][0]
     assert newest.title == "up 1.0 -> 1.1; new new 1.0"
     headings = [heading for heading, _, _ in newest.sections]
