@@ -24,7 +24,7 @@ from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.documents.spec_nodes_and_graphs import read_package_graph, read_tag_graph
 from cachewatch.environments import read_lock, read_manifest
 from cachewatch.errors import CachewatchError, DocumentError, UnreadableDocument
-from cachewatch.extensions.buildcaches.index import read_index
+from cachewatch.extensions.buildcaches.indexes_and_published_tags import read_index
 from cachewatch.extensions.causes.commands import report_lines, revisions_report
 from cachewatch.extensions.causes.predecessors_and_causes import Walk
 

@@ -14,7 +14,7 @@ from cachewatch.documents.front_matter_and_limits import read_tags_file
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.environments import read_lock, read_manifest
 from cachewatch.errors import CachewatchError
-from cachewatch.extensions.buildcaches.index import read_index
+from cachewatch.extensions.buildcaches.indexes_and_published_tags import read_index
 
 Target = Callable[[bytes], None]
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -16,7 +16,7 @@ from station import OPEN_CONFIG, Site
 
 from cachewatch.core.advice.environment_coverage import Environment
 from cachewatch.environments import open_environment
-from cachewatch.extensions.buildcaches.published_tags import Cache
+from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record as record_state
 from cachewatch.operators.status_and_problems import read_status
 from cachewatch.runtime.worker import Worker

@@ -1,7 +1,7 @@
 """Live build caches, as Spack's clients publish them: read from their index and recorded as a catalogue.
 
-`mirrors_and_registries.py` fetches the index of a mirror or registry, `index.py` makes specs of it, `published_tags.py`
-puts the specs of several indexes together, and `recorder.py` writes what is published as revisions of a catalogue.
+`mirrors_and_registries.py` fetches the index of a mirror or registry, `indexes_and_published_tags.py` makes specs of it and
+puts those of several indexes together, and `recorder.py` writes what is published as revisions of a catalogue.
 """
 
 from cachewatch.hooks import Command, SourceKind, extends
@@ -10,9 +10,8 @@ from cachewatch.hooks import Command, SourceKind, extends
 @extends
 def commands() -> list[Command]:
     """Return the command `record`."""
-    return [
-        Command("Operate", "record", "Record the current contents of a build cache.", f"{__name__}.commands:record")
-    ]
+    help_line = "Record the current contents of a build cache."
+    return [Command("Operate", "record", help_line, f"{__name__}.commands:record")]
 
 
 @extends

@@ -14,7 +14,7 @@ from cachewatch.config.schedules_and_dates import parse_size
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.errors import UsageError
-from cachewatch.extensions.buildcaches.published_tags import Cache, is_catalogue
+from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache, is_catalogue
 from cachewatch.extensions.buildcaches.recorder import Recorded
 from cachewatch.extensions.buildcaches.recorder import record as add_revision
 from cachewatch.report.diff_blocks_and_colours import fitted

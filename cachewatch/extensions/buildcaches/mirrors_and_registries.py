@@ -35,6 +35,7 @@ _INDEX_V3 = "v3/manifests/index/{view}index.manifest.json"
 _INDEX_V2 = "build_cache/index.json"
 _INDEX_OCI = "manifests/index.spack"
 _INDEX_MEDIA_TYPE = "application/vnd.spack.db"
+_IS_CACHE = "is this a build cache, and was `spack buildcache update-index` run?"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _VIEW = re.compile(r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*")
 _LARGEST_MANIFEST = 4 * 2**20
@@ -145,7 +146,7 @@ class FolderMirror:
             raise SourceError(f"{path}: there is no such folder")
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:  # noqa: ARG002
-        """Return the file at `path`, or None. Raises TooLarge if it has more than `size` bytes, else `max_index`."""
+        """Return the file at `path`, or None. Raises TooLarge above `size` bytes, by default `max_index`."""
         try:
             return MirrorFile(read_inside(self._path, _relative(path), most=size or self.max_index))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -206,31 +207,26 @@ class Image(WebMirror):
     _missing = (404,)
 
     def __init__(
-        self,
-        registry: Registry,
-        headers: Mapping[str, str],
-        limits: RequestLimits = LIMITS,
-        max_index: int = LARGEST_INDEX,
+        self, registry: Registry, headers: Mapping[str, str], limits: RequestLimits, max_index: int = LARGEST_INDEX
     ) -> None:
         """Send `headers` with every request, until the registry requires a token instead."""
         url = f"{registry.base}/v2/{registry.image}"
         super().__init__(url, {"Accept": _ACCEPT, **headers}, limits, max_index)
         self.where = f"{registry.base}/{registry.image}"
-        self._base = registry.base
-        self._own = dict(headers)
+        self._base, self._own = registry.base, dict(headers)
 
     def _ask(self, url: str, headers: Mapping[str, str], expected: Collection[int], size: int) -> Answer:
         """Send the request, and repeat it once with a token if the registry demands one."""
         answer = super()._ask(url, headers, (*expected, 401), size)
-        if answer.status == 401:
-            if origin(answer.url) != origin(self._base):  # which could name itself as the realm
-                raise SourceError(
-                    f"{self.where}: redirects to {shown(answer.url)}, which wants credentials; "
-                    "only the server that was asked may ask for a login; name the other one in the address if you trust it"
-                )
-            self._headers["Authorization"] = f"Bearer {self._token(answer.headers.get('www-authenticate', ''))}"
-            answer = super()._ask(url, headers, expected, size)
-        return answer
+        if answer.status != 401:
+            return answer
+        if origin(answer.url) != origin(self._base):  # which could name itself as the realm
+            raise SourceError(
+                f"{self.where}: redirects to {shown(answer.url)}, which wants credentials; "
+                "only the server that was asked may ask for a login; name the other one in the address if you trust it"
+            )
+        self._headers["Authorization"] = f"Bearer {self._token(answer.headers.get('www-authenticate', ''))}"
+        return super()._ask(url, headers, expected, size)
 
     def _token(self, challenge: str) -> str:
         scheme, _, rest = challenge[:_LARGEST_CHALLENGE].partition(" ")
@@ -280,9 +276,7 @@ def _too_large(said: str, size: int | None, max_index: int) -> TooLarge:
     return TooLarge(said if size else f"{said}; if that is right, raise `max_index`, which is {max_index:,} bytes")
 
 
-class BlobOf(Struct, frozen=True, rename="camel"):
-    """An entry for one blob in a manifest of layout 3."""
-
+class _ListedBlob(Struct, frozen=True, rename="camel"):
     checksum: str
     checksum_algorithm: str = "sha256"
     media_type: str = ""
@@ -292,19 +286,15 @@ class BlobOf(Struct, frozen=True, rename="camel"):
 class BlobManifest(Struct, frozen=True):
     """A manifest of layout 3: JSON that names blobs by their checksums."""
 
-    data: tuple[BlobOf, ...]
+    data: tuple[_ListedBlob, ...]
 
 
-class Layer(Struct, frozen=True):
-    """A blob that a manifest of an image lists."""
-
+class _Layer(Struct, frozen=True):
     digest: str
 
 
-class ImageManifest(Struct, frozen=True):
-    """The manifest of an image."""
-
-    layers: tuple[Layer, ...]
+class _ImageManifest(Struct, frozen=True):
+    layers: tuple[_Layer, ...]
 
 
 class _NotThere(SourceError):
@@ -327,10 +317,7 @@ def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> Ind
         with suppress(_NotThere):
             return fetch_v2_at(mirror, _INDEX_V2, known)
     hidden = ", or none that may be read (HTTP 403 or 404)" if isinstance(mirror, WebMirror) else ""
-    raise SourceError(
-        f"{mirror.where}: there is no index here{hidden}, neither {path} nor {_INDEX_V2}; "
-        "is this a build cache, and was `spack buildcache update-index` run?"
-    )
+    raise SourceError(f"{mirror.where}: there is no index here{hidden}, neither {path} nor {_INDEX_V2}; {_IS_CACHE}")
 
 
 def _fetch_listed(
@@ -340,9 +327,7 @@ def _fetch_listed(
     known = known if known.layout == layout else Validator()
     file = mirror.get(path, etag=known.etag, size=_LARGEST_MANIFEST)
     if file is None:
-        raise _NotThere(
-            f"{mirror.where}: has no tag index.spack; is this a build cache, and was `spack buildcache update-index` run?"
-        )
+        raise _NotThere(f"{mirror.where}: has no tag index.spack; {_IS_CACHE}")
     if file.is_unchanged:
         return None
     place, checksum, compression = blob_of(file.content, f"{mirror.where}/{path}")
@@ -364,7 +349,7 @@ def _blob_of(content: bytes, where: str) -> _Blob:
 
 def _layer_of(content: bytes, where: str) -> _Blob:
     try:
-        layers = msgspec.json.decode(content, type=ImageManifest).layers
+        layers = msgspec.json.decode(content, type=_ImageManifest).layers
     except (msgspec.MsgspecError, RecursionError) as error:
         raise SourceError(f"{where}: the registry answered with what is no manifest ({error})") from error
     algorithm, _, digest = (layers[0].digest if layers else "").partition(":")
@@ -391,9 +376,8 @@ def fetch_blob(mirror: CacheMirror, path: str, checksum: str, compression: str =
         raise SourceError(f"{where}: is not there, though it is listed; it may be half published")
     content, checksum_found = file.content, hashlib.sha256(file.content).hexdigest()
     if checksum_found != checksum:
-        raise SourceError(
-            f"{where}: is damaged or cut off: its sha256 is {checksum_found[:12]}..., not {checksum[:12]}... ({len(content):,} bytes)"
-        )
+        sums = f"its sha256 is {checksum_found[:12]}..., not {checksum[:12]}..."
+        raise SourceError(f"{where}: is damaged or cut off: {sums} ({len(content):,} bytes)")
     compression = compression or ("gzip" if content.startswith(_GZIP) else "none")
     if compression == "none":
         return content
@@ -417,23 +401,21 @@ def out_of_memory(where: str) -> TooLarge:
 def fetch_v2_at(mirror: CacheMirror, path: str, known: Validator) -> IndexFile | None:
     """Return the index of layout 2 at `path`, or None if it still has the validator `known`."""
     known = known if known.layout == "v2" else Validator()
-    stated = ""
+    where, stated = f"{mirror.where}/{path}", ""
     if (listed := mirror.get(f"{path}.hash", size=_LARGEST_MANIFEST)) is not None:
         stated = listed.content.decode("ascii", "replace").strip().lower()
         if _SHA256.fullmatch(stated) is None:
-            raise SourceError(f"{mirror.where}/{path}.hash: does not hold a sha256")
+            raise SourceError(f"{where}.hash: does not hold a sha256")
     if stated and stated == known.digest:
         return None
     file = mirror.get(path, etag="" if stated else known.etag)
     if file is None:
-        raise _NotThere(f"{mirror.where}/{path}: is not there, though it is listed; it may be half published")
+        raise _NotThere(f"{where}: is not there, though it is listed; it may be half published")
     if file.is_unchanged:
         return None
     digest = hashlib.sha256(file.content).hexdigest()
     if not stated and digest == known.digest:
         return None
     if stated not in ("", digest):  # both files are written one after the other
-        raise SourceError(
-            f"{mirror.where}/{path}: does not have the sha256 that {path}.hash says; it may be half published"
-        )
-    return IndexFile(file.content, f"{mirror.where}/{path}", Validator(layout="v2", etag=file.etag, digest=digest))
+        raise SourceError(f"{where}: does not have the sha256 that {path}.hash says; it may be half published")
+    return IndexFile(file.content, where, Validator(layout="v2", etag=file.etag, digest=digest))

@@ -12,7 +12,7 @@ from conftest import Run
 from servers import files, serving
 from truths import STATES, TRANSITIONS, V3, History, Truth, expected, row
 
-from cachewatch.extensions.buildcaches.index import read_index
+from cachewatch.extensions.buildcaches.indexes_and_published_tags import read_index
 from cachewatch.extensions.buildcaches.mirrors_and_registries import Validator, fetch_index, open_mirror
 
 

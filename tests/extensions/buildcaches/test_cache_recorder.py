@@ -18,8 +18,8 @@ from helpers import history, spec_hash
 from servers import Asked, Says, files, serving
 
 from cachewatch.errors import SourceError, UsageError
+from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache
 from cachewatch.extensions.buildcaches.mirrors_and_registries import BuildCacheSource, root_of
-from cachewatch.extensions.buildcaches.published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import Recorded, RecordedHistory, record
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

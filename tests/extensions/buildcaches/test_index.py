@@ -21,9 +21,8 @@ from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.documents.writing_documents import Binary, ListedSpec, write_document
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.extensions.buildcaches import mirrors_and_registries as mirrors
-from cachewatch.extensions.buildcaches.index import CacheIndex, read_index
+from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache, CacheIndex, read_index
 from cachewatch.extensions.buildcaches.mirrors_and_registries import Validator, fetch_index, open_mirror, parse_address
-from cachewatch.extensions.buildcaches.published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record
 
 LLVM = "l" * 32

@@ -21,9 +21,8 @@ from truths import Truth, expected, row
 from truths import read_index as read_state
 
 from cachewatch.errors import SourceError
-from cachewatch.extensions.buildcaches.index import read_index
-from cachewatch.extensions.buildcaches.mirrors_and_registries import Image, Registry, Validator, fetch_index
-from cachewatch.extensions.buildcaches.published_tags import Cache
+from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache, read_index
+from cachewatch.extensions.buildcaches.mirrors_and_registries import LIMITS, Image, Registry, Validator, fetch_index
 from cachewatch.extensions.buildcaches.recorder import Recorded, record
 from cachewatch.http.client import RequestLimits
 
@@ -203,7 +202,7 @@ def test_raw_answers_of_a_registry(buildcaches: Path, truths: dict[tuple[str, st
     base: list[str] = []
     with serving(with_token(answers, lambda: f"{base[0]}/token") if wants_token else answers) as server:
         base.append(server.url)
-        image = Image(Registry(server.url, "site/cache"), {})
+        image = Image(Registry(server.url, "site/cache"), {}, LIMITS)
         file = fetch_index(image, Validator())
         assert file is not None
         assert fetch_index(image, file.fresh) is None
@@ -225,7 +224,7 @@ def test_a_login_does_not_go_to_others_in_the_clear(buildcaches: Path) -> None:
     answers = replay(buildcaches / "v3" / "oci")
     token = {"/token": Says(body=b'{"access_token": "abc123"}')}
     with serving(token) as other, serving(with_token(answers, lambda: f"{other.url}/token")) as server:
-        image = Image(Registry(server.url, "site/cache"), {"Authorization": "Basic c2VjcmV0"})
+        image = Image(Registry(server.url, "site/cache"), {"Authorization": "Basic c2VjcmV0"}, LIMITS)
         assert fetch_index(image, Validator()) is not None
         image.close()
 

@@ -15,7 +15,7 @@ from helpers import catalogue, document, history, records, spec_hash, write
 from helpers import record as record_of
 from truths import V3, History, read_index
 
-from cachewatch.extensions.buildcaches.published_tags import Cache
+from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record
 from cachewatch.git.local_repository import Repository
 
