@@ -61,20 +61,19 @@ def matrix_of(present: Present) -> View | None:
     for copies in present.copies:
         counts[copies.stack, copies.version] += copies.count
         targets[copies.stack].add(copies.target)
-    ordered = sorted_versions(present.versions)[::-1]
-    columns, older = ordered[:_MOST_VERSIONS], ordered[_MOST_VERSIONS:]
+    versions = sorted_versions(present.versions)[::-1]
     return {
-        "versions": [shown(version, 24) for version in columns],
+        "versions": [shown(version, 24) for version in versions[:_MOST_VERSIONS]],
         "rows": [
             {
                 "stack": parts.stack_link(stack, _UP),
                 "targets": _named(sorted(targets[stack]), 4),
-                "counts": [counts[stack, version] for version in columns],
+                "counts": [counts[stack, version] for version in versions[:_MOST_VERSIONS]],
                 "is_unreferenced": not stack,
             }
             for stack in sorted(targets, key=lambda stack: (stack == "", stack))
         ],
-        **parts.cut("older", [shown(version, 24) for version in older], 40),
+        **parts.cut("older", [shown(version, 24) for version in versions[_MOST_VERSIONS:]], 40),
     }
 
 
@@ -90,8 +89,7 @@ def install_of(package: str, tag: str, present: Present, sources: Sources) -> Vi
     latest = newest({build.version for build in built})
     newest_builds = (build for build in built if build.version == latest)
     chosen = max(newest_builds, key=lambda build: (len(build.signature.stacks), len(build.hashes), build.hashes))
-    command = install_line(package, latest, spec_hash=known_hash(chosen.hashes[0]) or "")
-    if command is None:
+    if (command := install_line(package, latest, spec_hash=known_hash(chosen.hashes[0]) or "")) is None:
         return None
     mirror = filled(sources.mirror, "{tag}", tag)
     setup = (f"spack mirror add {tag} {mirror}", "spack buildcache keys --install --trust") if mirror else ()
@@ -111,13 +109,12 @@ def builds_of(present: Present) -> View:
     sets = [set(build.signature.variants) for build in present.builds]
     shared = set.intersection(*sets) if sets else set()
     ordered = sorted(present.builds, key=lambda build: (build.signature.stacks, build.signature.target, build.hashes))
-    ordered.sort(key=lambda build: version_key(build.version), reverse=True)
-    ordered.sort(key=lambda build: build.signature.is_unreferenced)
+    ordered.sort(key=lambda build: (not build.signature.is_unreferenced, version_key(build.version)), reverse=True)
     rows: list[View] = []
     letters = 0
     for build in ordered[:120]:
         spec = build.signature
-        hashes = [spec_hash for spec_hash in build.hashes if known_hash(spec_hash)]
+        hashes = [shown(spec_hash, 40) for spec_hash in build.hashes if known_hash(spec_hash)]
         variants = " ".join(shown(variant) for variant in spec.variants if variant not in shared)
         letters += len(variants)
         if letters > _MOST_LETTERS:
@@ -125,7 +122,7 @@ def builds_of(present: Present) -> View:
         rows.append(
             {
                 "version": shown(build.version, 40),
-                **parts.cut("hashes", [shown(spec_hash, 40) for spec_hash in hashes], 3),
+                **parts.cut("hashes", hashes, 3),
                 "configuration": _configuration(spec),
                 "stacks": _named([stack_name(stack) for stack in spec.stacks], 4) if spec.stacks else "no stack",
                 "variants": variants,
