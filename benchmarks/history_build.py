@@ -18,7 +18,7 @@ from statistics import mean
 
 from benchmarks.measuring import Figures
 from benchmarks.subject import Peers
-from cachewatch.extensions.history.document_versions import find_versions, first_parents
+from cachewatch.extensions.history.versions_and_intervals import find_versions, first_parents
 from cachewatch.git.git_processes import Git
 from cachewatch.git.local_repository import Repository
 

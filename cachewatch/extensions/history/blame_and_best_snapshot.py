@@ -92,7 +92,6 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
     spec_hash, rows = _rows_of_one(index, beginning, tags)
     lives: list[Life] = []
     stays: list[SpecStay] = []
-    ends: dict[tuple[str, str], int | None] = {}  # of each document
     for own in _lives(index, rows):
         stays += _stays(index, len(lives), own)
         first, last, ending = own[0], own[-1], stays[-1]
@@ -109,9 +108,7 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
                 stays=ending.stays,
             )
         )
-        ends[first.tag, first.package] = last.last
-    latest = max(rows, key=lambda row: row.first)
-    died = None if None in ends.values() else max(end for end in ends.values() if end is not None)
+    latest, ends = max(rows, key=lambda row: row.first), {row.last for row in rows}
     return Blame(
         indexed=index.indexed,
         hash=spec_hash,
@@ -119,7 +116,7 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
         spec=index.signature(latest.build, latest.stacks),
         intervals=tuple(stays),
         lives=tuple(lives),
-        died=_point(index, died),
+        died=None if None in ends else index.point(max(filter(None, ends))),
     )
 
 
@@ -130,8 +127,8 @@ def _rows_of_one(index: Index, beginning: str, tags: Sequence[str]) -> tuple[str
     low, high = prefix_range(beginning)
     by_hash: defaultdict[str, list[_IndexRow]] = defaultdict(list)
     values = {"low": low, "high": high, "unusual": UNUSUAL, "open": index.newest + 1}
-    for *values_of_row, hashes in index.rows(_BLAME, values):
-        row = _IndexRow(*values_of_row)
+    for *columns, hashes in index.rows(_BLAME, values):
+        row = _IndexRow(*columns)
         for spec_hash in unpack(hashes) if not tags or row.tag in tags else ():
             if spec_hash.startswith(beginning):
                 by_hash[spec_hash].append(row)
@@ -145,17 +142,13 @@ def _rows_of_one(index: Index, beginning: str, tags: Sequence[str]) -> tuple[str
         row = by_hash[spec_hash][-1]
         spec = index.signature(row.build, row.stacks)
         lines.append(f"  /{spec_hash}  {row.package} {', '.join(spec.versions)}  {spec.target}")
-    if len(by_hash) > _MOST_NAMED:
-        lines.append(f"  and {len(by_hash) - _MOST_NAMED:,} more")
+    if (more := len(by_hash) - _MOST_NAMED) > 0:
+        lines.append(f"  and {more:,} more")
     raise UsageError("\n".join(lines))
 
 
-def _point(index: Index, number: int | None) -> IndexPoint | None:
-    return None if number is None else index.point(number)
-
-
 def _lives(index: Index, rows: Iterable[_IndexRow]) -> Iterator[Sequence[_IndexRow]]:
-    """Yield the rows of each life, by tag, oldest first: of one document, while the hash means the same spec."""
+    """Yield the rows of each life, by tag, oldest first: those of one document while the hash means the same spec."""
     documents: defaultdict[tuple[str, str], list[_IndexRow]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.first):
         documents[row.tag, row.package].append(row)
@@ -195,7 +188,7 @@ def _stays(index: Index, life: int, rows: Sequence[_IndexRow]) -> Iterator[SpecS
             package=row.package,
             stacks=index.signature(row.build, row.stacks).stacks,
             first=index.point(start.first),
-            last=_point(index, row.last),
+            last=None if row.last is None else index.point(row.last),
             facts=facts,
             stays=kept,
         )
@@ -208,11 +201,9 @@ def _what_happened(index: Index, row: _IndexRow, end: int) -> tuple[tuple[str, .
 
     def concerns(one: Statement | Line) -> bool:
         places = one.places if isinstance(one, Statement) else one.story.places
-        return not spec.stacks or (
-            not spec.places.isdisjoint(places)
-            if places
-            else not one.stacks or not {*spec.stacks}.isdisjoint(one.stacks)
-        )
+        if not spec.stacks or not (places or one.stacks):
+            return True
+        return not (spec.places.isdisjoint(places) if places else {*spec.stacks}.isdisjoint(one.stacks))
 
     held = held_at(index, row.tag, end, row.package).get(row.package, ())
     kept = {stack for one in held if one.signature.versions == spec.versions for stack in one.signature.stacks}
@@ -223,10 +214,8 @@ def _what_happened(index: Index, row: _IndexRow, end: int) -> tuple[tuple[str, .
 def blame_table(answer: Blame) -> Table:
     """Return a table with a row for each event in the life of a hash."""
     spec = answer.spec
-    title = (
-        f"/{answer.hash}  {answer.package} {', '.join(spec.versions)}  {spec.compiler}  "
-        f"{spec.platform}-{spec.os}-{spec.target}  {' '.join(spec.variants)}"
-    ).rstrip()
+    built = f"{spec.compiler}  {spec.platform}-{spec.os}-{spec.target}  {' '.join(spec.variants)}"
+    title = f"/{answer.hash}  {answer.package} {', '.join(spec.versions)}  {built}".rstrip()
     rows: list[Row] = []
     for place, life in enumerate(answer.lives):
         for point, event in _events(life, [s for s in answer.intervals if s.life == place], answer.lives[:place]):
@@ -251,11 +240,9 @@ def _events(
             stay = "" if is_said else f"{life.package} {kept}{number(len(end.stays), 'stack')}"
         return Coloured("; ".join(filter(None, ("gone", *end.facts, stay))), "red")
 
-    other = "".join(
-        f"; another spec than before: {describe_changes(one.spec, life.spec)}"
-        for one in earlier[-1:]
-        if (one.tag, one.package) == (life.tag, life.package)
-    )
+    other = ""
+    if earlier and (earlier[-1].tag, earlier[-1].package) == (life.tag, life.package):
+        other = f"; another spec than before: {describe_changes(earlier[-1].spec, life.spec)}"
     born = "born then or before" if life.baseline else "born"
     yield life.born, Coloured(f"{born} {where(stays[0].stacks)}{other}", "green")
     for before, after in pairwise(stays):
@@ -263,11 +250,10 @@ def _events(
             yield before.last, gone(before)
             yield after.first, Coloured(f"back {where(after.stacks)}", "green")
             continue
-        old, new = set(before.stacks), set(after.stacks)
-        sides = (("joined", new - old), ("left", old - new))
-        moves = [f"{moved} {', '.join(sorted(some))}" for moved, some in sides if some]
-        unbuilt = "" if new else "; no stack builds it any more"
-        colour = "yellow" if unbuilt else "red" if not new - old else "" if old - new else "green"
+        joined_stacks, left = sorted({*after.stacks} - {*before.stacks}), sorted({*before.stacks} - {*after.stacks})
+        moves = [f"{how} {', '.join(stacks)}" for how, stacks in (("joined", joined_stacks), ("left", left)) if stacks]
+        unbuilt = "" if after.stacks else "; no stack builds it any more"
+        colour = "yellow" if unbuilt else "red" if not joined_stacks else "" if left else "green"
         yield after.first, Coloured("; ".join(moves) + unbuilt, colour)
     if life.died is not None:
         yield life.died, gone(stays[-1])
@@ -299,8 +285,9 @@ def find_best(
     index: Index, hashes: Collection[str], *, most: int | None = None, takes_tag: Wanted = lambda _: True
 ) -> BestSnapshots:
     """Return the tags, at most `most`, that had most of `hashes` at one time; of equals, first those that have them."""
+    wanted = set(hashes)
     spans: defaultdict[str, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
-    for spec_hash in set(hashes):
+    for spec_hash in wanted:
         stored = pack([spec_hash])
         (prefix,) = prefixes(stored)
         for tag, first, last, held in index.rows(_HOLDERS, {"prefix": prefix, "end": index.newest + 1}):
@@ -319,8 +306,8 @@ def find_best(
                 since=index.point(first),
                 is_current=last > index.newest,
                 found=count,
-                of=len({*hashes}),
-                missing=tuple(sorted({*hashes} - there)),
+                of=len(wanted),
+                missing=tuple(sorted(wanted - there)),
             )
         )
     snapshots.sort(key=lambda s: (-s.found, not s.is_current, is_mutable(s.tag), -index.number_of(s.revision), s.tag))

@@ -4,10 +4,13 @@ Documents are read in this process, in several, or on a Dask cluster, with equal
 rows and its name in the table `unit` are committed; when all are, the index records the last revision.
 """
 
+import fcntl
+import json
+import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import accumulate, groupby, islice
 from pathlib import Path
@@ -15,16 +18,26 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from cachewatch.core.kinds_and_specs import CompilerForm
 from cachewatch.documents.records import KnownRecords
-from cachewatch.errors import NoHistoryIndex, UnknownRevision, UsageError, WorkFailed
+from cachewatch.errors import AnotherInstance, NoHistoryIndex, UnknownRevision, UsageError, WorkFailed
 from cachewatch.extensions.history import schema_and_location as schema
-from cachewatch.extensions.history.document_versions import ChainRevision, Version, find_versions, first_parents
-from cachewatch.extensions.history.index_lookup import Index, signature_of
-from cachewatch.extensions.history.spec_intervals import Follower, IndexedDocument, Interval, KnownDocument, Task
-from cachewatch.extensions.history.write import Writer, common_length, fill_specs, locked, transaction
+from cachewatch.extensions.history.index_lookup import SIGNATURE, Index, signature_of
+from cachewatch.extensions.history.versions_and_intervals import (
+    ChainRevision,
+    Follower,
+    IndexedDocument,
+    Interval,
+    KnownDocument,
+    Task,
+    Version,
+    find_versions,
+    first_parents,
+)
 from cachewatch.git.local_repository import Repository
+from cachewatch.runtime.files_and_locks import open_lock
 from cachewatch.runtime.worker import ProcessEnded, in_processes
 
 Reply = TypeVar("Reply")
@@ -35,6 +48,8 @@ Engine = Callable[[Sequence[Unit]], Iterator[Answer]]  # yields the results of a
 
 _VERSIONS_IN_UNIT = 128  # whose rows are committed together: as many are lost when a build is killed
 _AT_ONCE = 64  # units that a cluster works on: their results are kept in memory here
+_TALLY = """INSERT INTO tally VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
+SET added = added + excluded.added, removed = removed + excluded.removed, rebuilt = rebuilt + excluded.rebuilt"""
 
 
 def _units(tasks: Sequence[Task]) -> list[Unit]:
@@ -47,25 +62,21 @@ def _units(tasks: Sequence[Task]) -> list[Unit]:
 def in_jobs(repository: Repository, jobs: int) -> Engine:
     """Return a function that reads units in `jobs` processes, or in this process if `jobs` is 1."""
 
-    def make_work() -> Callable[[Unit], Sequence[IndexedDocument]]:
-        return partial(_answer, repository.reopened() if jobs > 1 else repository)
-
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
-        answers = in_processes(make_work, units, jobs)
+        answers = in_processes(lambda: partial(_answer, repository.reopened() if jobs > 1 else repository), units, jobs)
         for unit in units:
             try:
-                answer = next(answers)
+                yield unit, next(answers)
             except ProcessEnded as error:
                 names = " to ".join(dict.fromkeys((unit[0].name, unit[-1].name)))
                 said = "a worker process ended while it was read; build again to go on from there"
                 raise WorkFailed(f"{names}: {said}") from error
-            yield unit, answer
 
     return engine
 
 
 def on_cluster(git_dir: str, address: str) -> Engine:
-    """Return a function that works on the Dask cluster at `address`; its workers open the repository at its path."""
+    """Return a function that reads units on the Dask cluster at `address`, whose workers open the repository `git_dir`."""
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
         # Dask itself repeats the work of a worker that ended, at most so many times.
@@ -81,7 +92,7 @@ def on_cluster(git_dir: str, address: str) -> Engine:
 
 
 def follow_unit(git_dir: str, unit: Unit) -> Sequence[IndexedDocument]:
-    """Return the results of `unit`, with the repository at `git_dir` opened for it, as a new process must."""
+    """Return the results of `unit` from the repository at `git_dir`, which is opened for it."""
     with closing(Repository(Path(git_dir))) as repository:
         return _answer(repository, unit)
 
@@ -180,7 +191,7 @@ class _IndexBuild(Struct):
         before = self._indexed()
         while self._indexed() < len(revisions) - 1:
             count = self._one("SELECT count(*) FROM revision")
-            if count - 1 == self._indexed():
+            if count - 1 == self._indexed():  # else a build of the others was interrupted
                 with transaction(self.connection):
                     rows = [(n, *moment) for n, moment in enumerate(revisions[count:], count)]
                     self.connection.executemany("INSERT INTO revision VALUES (?, ?, ?)", rows)
@@ -242,10 +253,10 @@ def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tupl
     if row is None:
         unread = connection.execute(f"SELECT 1 FROM diagnostic {joins}", key).fetchone()  # noqa: S608
         return Task(*key, versions, is_unread=unread is not None)
-    query = f"""SELECT interval.id, first, hashes, versions, compiler, os, platform, target, variants, names
-        FROM interval JOIN build ON build.id = build JOIN stacks ON stacks.id = stacks {joins} AND last IS NULL"""  # noqa: S608
+    query = f"""SELECT interval.id, first, hashes, {SIGNATURE} FROM interval
+        JOIN build ON build.id = build JOIN stacks ON stacks.id = stacks {joins} AND last IS NULL"""  # noqa: S608
     opened = (
-        Interval(signature_of(tuple(values)), first, None, hashes, number)
+        Interval(signature_of(values), first, None, hashes, number)
         for number, first, hashes, *values in connection.execute(query, key)
     )
     blob, revision, baseline, old_compilers = row
@@ -256,3 +267,129 @@ def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tupl
 def _size(tasks: Sequence[Task]) -> int:
     """Return the number of versions of documents."""
     return sum(len(task.versions) for task in tasks)
+
+
+class Writer:
+    """Writes results into the index through one connection."""
+
+    def __init__(self, connection: sqlite3.Connection, *, has_specs: bool) -> None:
+        """With `has_specs`, the table `spec` is already filled, and is updated; else `fill_specs` fills it later."""
+        self._connection = connection
+        self._known: dict[tuple[str, ...], int] = {}  # ids
+        self._has_specs = has_specs
+
+    def store(self, documents: Iterable[tuple[Task, IndexedDocument]]) -> None:
+        """Write the results for documents and mark these as done; signatures get ids in sorted order."""
+        results = list(documents)
+        places = {}
+        for s in sorted({interval.signature for _, one in results for interval in one.intervals}):
+            texts = {"compiler": s.compiler, "os": s.os, "platform": s.platform, "target": s.target}
+            build = self._id("build", versions=json.dumps(s.versions), variants=json.dumps(s.variants), **texts)
+            places[s] = build, self._stacks(s.stacks)
+        start = self._connection.execute("SELECT coalesce(max(id), 0) + 1 FROM interval").fetchone()[0]
+        # Rows are written together: a statement for each takes several times as long.
+        rows: dict[str, list[tuple[object, ...]]] = {n: [] for n in ("document", "diagnostic", "step", "interval")}
+        tallies: list[tuple[int, ...]] = []
+        for task, result in results:
+            key = self._id("tag", name=task.tag), self._id("package", name=task.package)
+            if (d := result.document) is not None:
+                rows["document"].append((*key, d.blob, d.revision, d.baseline, d.compiler_form))
+            rows["diagnostic"] += [(*key, *each) for each in result.diagnostics]
+            rows["step"] += [(*key, *astuple(step)) for step in result.steps]
+            for i in self._new_intervals(task, result.intervals):
+                number, size = start + len(rows["interval"]), len(schema.members(i.hashes))
+                rows["interval"].append((number, *key, *places[i.signature], i.first, i.last, size, i.hashes))
+                if self._has_specs:
+                    found_by = [(prefix, number) for prefix in schema.prefixes(i.hashes)]
+                    self._connection.executemany("INSERT INTO spec VALUES (?, ?)", found_by)
+            for revision, by_stacks in result.tallies:
+                tallies += [(key[0], self._stacks(stacks), revision, *counts) for stacks, counts in by_stacks.items()]
+        for name, some in rows.items():
+            if some:
+                marks = ", ".join("?" * len(some[0]))
+                self._connection.executemany(f"INSERT OR REPLACE INTO {name} VALUES ({marks})", some)  # noqa: S608
+        self._connection.executemany(_TALLY, tallies)
+        self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in results])
+
+    def _stacks(self, names: tuple[str, ...]) -> int:
+        """Return the id of a set of stacks, and make sure that the table `stack` has its members."""
+        number = self._id("stacks", names=json.dumps(names))
+        self._connection.executemany("INSERT OR IGNORE INTO stack VALUES (?, ?)", [(number, name) for name in names])
+        return number
+
+    def _id(self, table: str, **values: str) -> int:
+        """Return the id of the row of `table` with these values, which is inserted if it is new."""
+        key = (table, *values.values())
+        if key not in self._known:
+            columns, marks = ", ".join(values), ", ".join(f":{column}" for column in values)
+            self._connection.execute(f"INSERT OR IGNORE INTO {table}({columns}) VALUES ({marks})", values)  # noqa: S608
+            query = f"SELECT id FROM {table} WHERE ({columns}) = ({marks})"  # noqa: S608
+            self._known[key] = self._connection.execute(query, values).fetchone()[0]
+        return self._known[key]
+
+    def _new_intervals(self, task: Task, intervals: Iterable[Interval]) -> Iterator[Interval]:
+        """Yield the intervals that need new rows; rows of `task.intervals` are closed, or deleted if they were divided."""
+        opened = {(row.signature, row.first, row.hashes): row for row in task.intervals}
+        for interval in intervals:
+            row = opened.pop((interval.signature, interval.first, interval.hashes), None)
+            if row is None:
+                yield interval
+            elif interval.last is not None:
+                self._connection.execute("UPDATE interval SET last = ? WHERE id = ?", (interval.last, row.id))
+        for row in opened.values():
+            self._connection.execute("DELETE FROM interval WHERE id = ?", (row.id,))
+            if self._has_specs:
+                gone = [(prefix, row.id) for prefix in schema.prefixes(row.hashes)]
+                self._connection.executemany("DELETE FROM spec WHERE prefix = ? AND interval = ?", gone)
+
+
+def fill_specs(connection: sqlite3.Connection) -> None:
+    """Fill the table `spec` from all intervals, sorted by its key; that is faster and smaller than row by row."""
+    connection.execute("DELETE FROM spec")
+    connection.execute("CREATE TEMP TABLE unsorted(prefix, interval)")
+    intervals = connection.execute("SELECT id, hashes FROM interval")
+    rows = ((prefix, interval) for interval, hashes in intervals for prefix in schema.prefixes(hashes))
+    connection.executemany("INSERT INTO unsorted VALUES (?, ?)", rows)
+    connection.execute("INSERT INTO spec SELECT * FROM unsorted ORDER BY 1, 2")
+    connection.execute("DROP TABLE unsorted")
+
+
+def common_length(connection: sqlite3.Connection, chain: Sequence[ChainRevision]) -> int:
+    """Return how many revisions the index and `chain` have in common from the beginning."""
+    rows = connection.execute('SELECT "commit" FROM revision ORDER BY n').fetchall()
+    both = enumerate(zip(rows, chain, strict=False))
+    return next((n for n, ((commit,), moment) in both if commit != moment.commit), min(len(rows), len(chain)))
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock for writing the index at `path`. Raises AnotherInstance if another process holds it."""
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = open_lock(lock, mode=0o666)  # the umask determines who else may update the index
+    except OSError as error:
+        raise schema.unwritable(error.filename or lock, error) from error
+    try:
+        # Not flock(), which workers forked from a killed build would still hold.
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise AnotherInstance(f"{path}: another process writes this index; wait until it is done") from error
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit all changes at the end, or none if an error is raised."""
+    connection.execute("BEGIN IMMEDIATE")
+    with connection:
+        yield
+
+
+def discard(path: Path) -> None:
+    """Remove the index at `path` without reading it: it may be damaged."""
+    with locked(path):
+        for end in ("", "-wal", "-shm", "-journal"):
+            path.with_name(path.name + end).unlink(missing_ok=True)

@@ -10,35 +10,19 @@ from typing import Any, TypedDict, Unpack
 
 import click
 
+from cachewatch.cli import chosen_repository_and_filters as catalogues
 from cachewatch.cli import terminal
-from cachewatch.cli.chosen_repository_and_filters import (
-    REPO_OPTION,
-    TAG_OPTION,
-    completing,
-    is_folder,
-    open_as_fetched,
-    open_catalogue,
-)
+from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, TAG_OPTION, completing
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.core import names_and_layouts as tag_names
-from cachewatch.core.filters_and_spec_patterns import Globs, every_compiler
-from cachewatch.core.versions_spellings_targets import Versions
+from cachewatch.core.filters_and_spec_patterns import Globs, select
 from cachewatch.environments import open_environment
 from cachewatch.errors import AnotherInstance, UsageError
 from cachewatch.extensions.history import blame_and_best_snapshot as lives
+from cachewatch.extensions.history import build as indexing
 from cachewatch.extensions.history import package_questions as questions
-from cachewatch.extensions.history.build import (
-    Engine,
-    IndexProgress,
-    IndexUpdate,
-    bring_up_to_date,
-    has,
-    in_jobs,
-    on_cluster,
-)
 from cachewatch.extensions.history.index_lookup import Index
 from cachewatch.extensions.history.schema_and_location import NAME, VARIABLE, check_is_index, index_path
-from cachewatch.extensions.history.write import discard
 from cachewatch.git.layouts import catalogue_of, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
@@ -54,20 +38,13 @@ DB_OPTION = click.option(
     show_default=f"${VARIABLE}, else the user's cache",
     help="History index.",
 )
-SINCE_OPTION = click.option(
-    "--since",
-    metavar="REVISION",
-    show_default="the beginning",
-    shell_complete=completing("revisions"),
-    help="Only changes after this revision, or after this day.",
+_revision = partial(click.option, metavar="REVISION", shell_complete=completing("revisions"))
+_between = terminal.with_options(
+    _revision("--since", show_default="the beginning", help="Only changes after this revision, or after this day."),
+    _revision("--until", default="HEAD", help="Only changes up to this revision or date."),
 )
-UNTIL_OPTION = click.option(
-    "--until",
-    default="HEAD",
-    metavar="REVISION",
-    shell_complete=completing("revisions"),
-    help="Only changes up to this revision or date.",
-)
+_several = partial(click.option, multiple=True, metavar="GLOB")
+_most = partial(click.option, "--most", type=click.IntRange(min=1), metavar="N")
 _FOR_PEOPLE = ("text", "markdown")
 _LOOSE_OBJECTS = 5_000
 _MOST_SHOWN = 20
@@ -97,22 +74,22 @@ def open_history(repo: str | None, db: Path | None) -> Index:
                 f"{repository.path.resolve()} is a shallow clone: its history is cut off; `git fetch --unshallow` gets the rest"
             )
         path = index_path(None, repository.shared_git_dir)
-        if path.name != NAME and not has(path, resolve(repository, "HEAD").commit):
+        if path.name != NAME and not indexing.has(path, resolve(repository, "HEAD").commit):
             if not path.exists():
                 said = f"indexing the history of {repository.path.resolve()}"
                 terminal.say(f"{said}; this is done once, and may be interrupted")
             with suppress(AnotherInstance):
-                _index(repository, path, line, in_jobs(repository, min(2, os.cpu_count() or 1)))
+                _index(repository, path, line, indexing.in_jobs(repository, min(2, os.cpu_count() or 1)))
         return Index(path)
 
 
 def _open_with_history(repo: str | None, line: terminal.ProgressLine | None = None) -> Repository:
-    if repo is not None and is_folder(repo):
+    if repo is not None and catalogues.is_folder(repo):
         raise UsageError(
             f"{repo}: is a folder, which has no history; the service records one if the folder is a source"
             " (`cachewatch init --source`)"
         )
-    return open_catalogue(repo, line)
+    return catalogues.open_catalogue(repo, line)
 
 
 def write_answer(answer: Any, table: Callable[[bool], Table], asked: Asked) -> None:
@@ -176,7 +153,7 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
 def _known_mirror(repo: str | None) -> str:
     """Return the mirror of a catalogue that is Spack's own or a clone of it. Raises UsageError for all others."""
     address = repo or ""
-    if not public_mirror(address) and (repository := open_as_fetched(repo)):
+    if not public_mirror(address) and (repository := catalogues.open_as_fetched(repo)):
         with closing(repository):
             address = repository.run(["ls-remote", "--get-url", "origin"]).decode(errors="replace").strip()
     mirror = public_mirror(address)
@@ -236,7 +213,7 @@ def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, 
     line = terminal.ProgressLine("indexing", is_wanted=not quiet)
     with closing(line), closing(_open_with_history(repo, line)) as repository:
         path = index_path(db, repository.shared_git_dir)
-        engine = on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, jobs)
+        engine = indexing.on_cluster(repository.git_dir, cluster) if cluster else indexing.in_jobs(repository, jobs)
         done = _index(repository, path, line, engine)
         newest = resolve(repository, "HEAD")
         if catalogue_of(repository, newest.commit) is None:
@@ -268,11 +245,13 @@ def drop(*, repo: str | None, db: Path | None) -> None:
         terminal.tell(f"{path}: there is no history index.")
         return
     check_is_index(path)
-    discard(path)
+    indexing.discard(path)
     terminal.tell(f"{path}: removed.")
 
 
-def _index(repository: Repository, path: Path, line: terminal.ProgressLine, engine: Engine) -> IndexUpdate:
+def _index(
+    repository: Repository, path: Path, line: terminal.ProgressLine, engine: indexing.Engine
+) -> indexing.IndexUpdate:
     # Reading documents from many loose objects takes many times as long.
     count = int(repository.run(["count-objects"]).split()[0])
     if count > _LOOSE_OBJECTS:
@@ -283,7 +262,9 @@ def _index(repository: Repository, path: Path, line: terminal.ProgressLine, engi
         lacks = f"lacks {number(count, 'version')} of documents, which are fetched now and stay in it"
         terminal.say(f"{repository.path}: this clone {lacks}")
 
-    return bring_up_to_date(repository, path, engine, progress=IndexProgress(line.begin, line.advance, say_what_lacks))
+    return indexing.bring_up_to_date(
+        repository, path, engine, progress=indexing.IndexProgress(line.begin, line.advance, say_what_lacks)
+    )
 
 
 @examples(
@@ -293,13 +274,9 @@ def _index(repository: Repository, path: Path, line: terminal.ProgressLine, engi
 @click.command
 @click.argument("package", metavar="PACKAGE[@VERSION]", shell_complete=completing("package_versions"))
 @TAG_OPTION
-@click.option(
-    "--stack", multiple=True, metavar="GLOB", shell_complete=completing("stacks"), help="Only these stacks; repeatable."
-)
-@click.option("--target", multiple=True, metavar="GLOB", help="Only these targets; repeatable.")
-@click.option(
-    "--compiler", multiple=True, metavar="GLOB", help="Only builds by these compilers (gcc, gcc@13*); repeatable."
-)
+@_several("--stack", shell_complete=completing("stacks"), help="Only these stacks; repeatable.")
+@_several("--target", help="Only these targets; repeatable.")
+@_several("--compiler", help="Only builds by these compilers (gcc, gcc@13*); repeatable.")
 @asking
 def when(
     *,
@@ -318,15 +295,8 @@ def when(
     """
     name, at, versions = package.partition("@")
     with open_history(asked["repo"], asked["db"]) as index:
-        answer = questions.find_when(
-            index,
-            name,
-            tag,
-            versions=Versions([f"@{versions}"] if at else []),
-            stacks=Globs(stack),
-            targets=Globs(target),
-            compilers=Globs(every_compiler(compiler) if compiler else ()),
-        )
+        chosen = select(versions=[f"@{versions}"] if at else [], stacks=stack, targets=target, compilers=compiler)
+        answer = questions.find_when(index, name, tag, chosen)
     if not answer.rows:
         up_to = f"{tag} up to {answer.indexed.revision[:10]}"
         if not (at or stack or target or compiler):
@@ -340,9 +310,7 @@ def when(
 @examples("cachewatch history blame /22xqlom", "cachewatch history blame 22xqlom --tag develop --format json")
 @click.command
 @click.argument("hash_", metavar="HASH")
-@click.option(
-    "--tag", multiple=True, metavar="TAG", shell_complete=completing("tags"), help="Only these tags; repeatable."
-)
+@_several("--tag", metavar="TAG", shell_complete=completing("tags"), help="Only these tags; repeatable.")
 @asking
 def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[Asked]) -> None:
     """Show when a spec was added and removed, its stacks, and what happened then.
@@ -359,15 +327,8 @@ def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[Asked]) -> None:
 @click.command
 @click.argument("package", required=False, shell_complete=completing("packages"))
 @TAG_OPTION
-@SINCE_OPTION
-@UNTIL_OPTION
-@click.option(
-    "--most",
-    type=click.IntRange(min=1),
-    default=10,
-    metavar="N",
-    help="List the N newest revisions in which anything changed.",
-)
+@_between
+@_most(default=10, help="List the N newest revisions in which anything changed.")
 @asking
 def log(*, package: str | None, tag: str, since: str | None, until: str, most: int, **asked: Unpack[Asked]) -> None:
     """Show what each revision did to a package, or to all of a tag.
@@ -384,15 +345,8 @@ def log(*, package: str | None, tag: str, since: str | None, until: str, most: i
 @click.command
 @click.option("--by", type=click.Choice(list(questions.QUERIES)), default="package", help="What to count by.")
 @TAG_OPTION
-@SINCE_OPTION
-@UNTIL_OPTION
-@click.option(
-    "--most",
-    type=click.IntRange(min=1),
-    metavar="N",
-    show_default=f"{_MOST_SHOWN} as text, else all",
-    help="List the N with the most specs.",
-)
+@_between
+@_most(show_default=f"{_MOST_SHOWN} as text, else all", help="List the N with the most specs.")
 @asking
 def churn(*, by: str, tag: str, since: str | None, until: str, most: int | None, **asked: Unpack[Asked]) -> None:
     """Show how many specs come and go, by package or stack.

@@ -15,12 +15,11 @@ from cachewatch.core.statement_kinds import Line, Statement, StatementKind, Stay
 from cachewatch.core.versions_spellings_targets import version_identity
 from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
 from cachewatch.extensions.history.blame_and_best_snapshot import find_best
-from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
+from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, discard, in_jobs
 from cachewatch.extensions.history.index_lookup import Index, days_between
-from cachewatch.extensions.history.package_questions import find_presence, last_day, returned
+from cachewatch.extensions.history.package_questions import baseline_of, find_presence, last_day, returned
 from cachewatch.extensions.history.schema_and_location import NAME, DamagedIndex, NotAnIndex
 from cachewatch.extensions.history.settings import HistorySettings
-from cachewatch.extensions.history.write import discard
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Limits, Worker
 from cachewatch.service.alerts_and_silent_sources import contained
@@ -42,17 +41,13 @@ class Past:
             self._index.connection.close()
 
     def stay(self, line: Line, before: Side, after: Side) -> Stay | None:
-        """Return how long the specs in `line`, removed between two states, had been there; None if it is not known."""
+        """Return how long the specs in `line`, removed between two states, had been there; None if that is not known."""
         return self._asked(lambda index: _stay(index, line, before, after))
 
     def alternative(self, hashes: Collection[str]) -> Alternative | None:
         """Return the snapshot that now has most of the given hashes, or None if none has any."""
-
-        def find(index: Index) -> Alternative | None:
-            found = find_best(index, hashes, takes_tag=is_snapshot).snapshots
-            return next((Alternative(one.tag, one.found, one.of) for one in found if one.is_current), None)
-
-        return self._asked(find)
+        best = self._asked(lambda index: find_best(index, hashes, takes_tag=is_snapshot).snapshots) or ()
+        return next((Alternative(one.tag, one.found, one.of) for one in best if one.is_current), None)
 
     def until(self, package: str, tag: str, chooses: Callable[[str, Signature], object]) -> str | None:
         """Return the day since which a tag has no chosen spec of a package; None if it has one, or never had."""
@@ -74,8 +69,7 @@ class Past:
             with self._index.reporting_damage():
                 return ask(self._index)
         except CachewatchError as error:
-            if self._log is not None:
-                self._log.warning("history.failed", error=str(error))
+            _warn(self._log, error)
             self.close()
             if isinstance(error, DamagedIndex):
                 with suppress(CachewatchError, OSError):
@@ -87,13 +81,17 @@ class Past:
 def open_past(path: Path, log: Log | None) -> Past | None:
     """Open the history index at `path`, or return None if it cannot be read."""
     try:
-        return Past(Index(path, busy_milliseconds=200), log)  # no digest waits for an index that is being written
+        return Past(Index(path, patience=0.2), log)  # no digest waits for an index that is being written
     except NoHistoryIndex:
         return None  # it is being built
     except CachewatchError as error:
-        if log is not None:
-            log.warning("history.failed", error=str(error))
+        _warn(log, error)
         return None
+
+
+def _warn(log: Log | None, error: CachewatchError) -> None:
+    if log is not None:
+        log.warning("history.failed", error=str(error))
 
 
 def _stay(index: Index, line: Line, before: Side, after: Side) -> Stay | None:
@@ -108,16 +106,15 @@ def _stay(index: Index, line: Line, before: Side, after: Side) -> Stay | None:
         is_there = (stack, target) in places if places else not stacks or stack in stacks
         return is_there and (versions is None or version_identity(version) in versions)
 
-    presence = find_presence(index, line.package, before.tag, number, chooses)
-    if presence is None:
+    if (span := find_presence(index, line.package, before.tag, number, chooses)) is None:
         return None
-    first = index.point(presence.first)
-    is_over = presence.last is not None and end is not None and presence.last <= end
-    if first.time is None or (end is not None and not is_over):
+    first, last = span
+    begin, is_over = index.point(first), end is not None and last <= end
+    if begin.time is None or (end is not None and not is_over):
         return None
-    days = days_between(first, index.point(presence.last if is_over and presence.last is not None else number))
-    days = days if days and days > 0 else None
-    return Stay(day=first.time[:10], or_before=presence.is_baseline, days=days, is_least=not is_over)
+    days = days_between(begin, index.point(last if is_over else number)) or 0
+    baseline = baseline_of(index, index.id_of("package", line.package), index.id_of("tag", before.tag))
+    return Stay(day=begin.time[:10], or_before=first == baseline, days=days if days > 0 else None, is_least=not is_over)
 
 
 def _number(index: Index, side: Side) -> int | None:
@@ -133,18 +130,16 @@ def update_history(context: Context, source: Source) -> None:
     if context.is_ending.is_set() or not settings.sources or not Globs(settings.sources)(source.name):
         return
     log = context.log.bind(source=source.name)
-    with contained(context, source.name, "the history index"):
+    with contained(context, source.name, "the history index"), suppress(EndingError):  # it continues next time
         try:
             # The first build of a long history takes so long; git maps whole packs into memory.
             with Worker(limits=Limits(megabytes=8192, seconds=3600), go_on=context.go_on) as worker:
                 done = worker.do(partial(_update, source), context.clone_folder(source.name))
-        except EndingError:
-            return  # it continues next time
         except CachewatchError as error:
-            log.warning("history.failed", error=str(error))
-            return
-        if done.revisions or done.rewritten:
-            log.info("history.indexed", revisions=done.revisions, rewritten=done.rewritten or None)
+            _warn(log, error)
+        else:
+            if done.revisions or done.rewritten:
+                log.info("history.indexed", revisions=done.revisions, rewritten=done.rewritten or None)
 
 
 def _update(source: Source, folder: Path) -> IndexUpdate:

@@ -11,7 +11,6 @@ from msgspec import MsgspecError, Struct
 from msgspec.json import decode
 
 from cachewatch.config.schedules_and_dates import as_datetime
-from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.kinds_and_specs import Signature
 from cachewatch.core.names_and_layouts import similar
 from cachewatch.errors import CachewatchError, UnknownRevision, UsageError
@@ -21,6 +20,7 @@ _COMMIT = re.compile(r"[0-9a-f]{4,64}")
 _YEAR = re.compile(r"(19|20)\d\d")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}.*")
 _HEAD = re.compile(r"HEAD(?:~(\d{1,9})|(\^*))")
+SIGNATURE = "versions, compiler, os, platform, target, variants, names"  # columns of `build` and `stacks`
 
 
 class IndexPoint(Struct, frozen=True):
@@ -38,7 +38,7 @@ class IndexPoint(Struct, frozen=True):
     def named(self) -> str:
         """The revision and its time to the minute, for people."""
         minute = f"{self.time[:10]} {self.time[11:16]} UTC" if self.time else "date unknown"
-        return f"{safe(self.revision[:10])}, {minute}"
+        return f"{self.revision[:10]}, {minute}"
 
     @property
     def as_last(self) -> str:
@@ -49,10 +49,10 @@ class IndexPoint(Struct, frozen=True):
 class Index:
     """The history index in a file, as it was when opened; a context manager, which closes it and reports damage."""
 
-    def __init__(self, path: Path, *, busy_milliseconds: int = schema.BUSY_MILLISECONDS) -> None:
-        """Open the index at `path`, waiting that long for a writer. Raises NoHistoryIndex if there is none."""
+    def __init__(self, path: Path, patience: float = schema.PATIENCE) -> None:
+        """Open the index at `path`; wait `patience` seconds for a writer. Raises NoHistoryIndex if there is none."""
         self.path = path
-        self.connection = schema.open_for_reading(path, busy_milliseconds=busy_milliseconds)
+        self.connection = schema.open_for_reading(path, patience)
         self._points: dict[int, IndexPoint] = {}
         self._signatures: dict[tuple[int, int], Signature] = {}
         try:
@@ -82,8 +82,7 @@ class Index:
         except MsgspecError as error:
             raise schema.damaged(self.path, error) from error
         except Exception as error:
-            # Values from a damaged page may be anything.
-            if schema.is_damaged(self.connection):
+            if schema.is_damaged(self.connection):  # values from a damaged page may be anything
                 raise schema.damaged(self.path, schema.MALFORMED) from error
             raise
 
@@ -101,11 +100,11 @@ class Index:
         return self._points[number]
 
     def id_of(self, table: str, name: str) -> int:
-        """Return the id of the name in `table`, which is "tag" or "package"; -1 if the index does not have it."""
+        """Return the id of a name in `table`, which is "tag" or "package"; -1 if the index does not have it."""
         return next((int(found) for (found,) in self.rows(f"SELECT id FROM {table} WHERE name = ?", (name,))), -1)  # noqa: S608
 
     def known_id(self, table: str, name: str) -> int:
-        """Return the id of the name in `table`. Raises UsageError, which suggests similar names, if there is none."""
+        """Return the id of a name in `table`, as `id_of`. Raises UsageError, which suggests similar names, if there is none."""
         if (found := self.id_of(table, name)) >= 0:
             return found
         names = [known for (known,) in self.rows(f"SELECT name FROM {table}")]  # noqa: S608
@@ -118,8 +117,7 @@ class Index:
     def signature(self, build: int, stacks: int) -> Signature:
         """Return the signature of specs from the ids of their build and their set of stacks."""
         if (build, stacks) not in self._signatures:
-            query = """SELECT versions, compiler, os, platform, target, variants, names
-                FROM build JOIN stacks WHERE build.id = ? AND stacks.id = ?"""
+            query = f"SELECT {SIGNATURE} FROM build JOIN stacks WHERE build.id = ? AND stacks.id = ?"  # noqa: S608
             (row,) = self.rows(query, (build, stacks))
             self._signatures[build, stacks] = signature_of(row)
         return self._signatures[build, stacks]
@@ -131,8 +129,7 @@ class Index:
         `may_precede`, a date before all revisions is -1. Raises UnknownRevision if there is no such revision.
         """
         now = datetime.now(UTC)
-        moment = as_datetime(name, now)
-        if moment is not None:
+        if (moment := as_datetime(name, now)) is not None:
             if may_precede and moment > now + timedelta(days=1):
                 raise UnknownRevision(f"{name!r} is in the future")
             query = "SELECT max(n) FROM revision WHERE n <= ? AND time <= ?"
@@ -148,17 +145,15 @@ class Index:
         elif _DATE.fullmatch(name):
             raise UnknownRevision(f"{name!r} is no date that a calendar has; write YYYY-MM-DD")
         elif _COMMIT.fullmatch(name):
-            return self._of_commit(name)
-        raise UnknownRevision(
-            f"{name!r} is not in the history index; write a date, a commit, HEAD or HEAD~3 "
-            f"(HEAD is {self.indexed.revision[:10]})"
-        )
+            return self._number_of_commit(name)
+        said = "is not in the history index; write a date, a commit, HEAD or HEAD~3"
+        raise UnknownRevision(f"{name!r} {said} (HEAD is {self.indexed.revision[:10]})")
 
-    def _of_commit(self, beginning: str) -> int:
+    def _number_of_commit(self, beginning: str) -> int:
         query = 'SELECT n FROM revision WHERE "commit" >= ? AND "commit" < ? AND n <= ? LIMIT 2'
-        numbers = [number for (number,) in self.rows(query, (beginning, f"{beginning}g", self.newest))]
+        numbers = [int(number) for (number,) in self.rows(query, (beginning, f"{beginning}g", self.newest))]
         if len(numbers) == 1:
-            return int(numbers[0])
+            return numbers[0]
         if numbers:
             raise UnknownRevision(f"{beginning}: several revisions begin so; write more of it")
         if _YEAR.fullmatch(beginning):
@@ -169,15 +164,11 @@ class Index:
         )
 
 
-def signature_of(row: tuple[str, ...]) -> Signature:
-    """Return the signature in a row: the columns of `build` from `versions` on, then the `names` of its stacks."""
+def signature_of(row: Sequence[str]) -> Signature:
+    """Return the signature in a row with the columns `SIGNATURE` of the tables `build` and `stacks`."""
     versions, compiler, os, platform, target, variants, stacks = row
-    return Signature(names_of(versions), compiler, os, platform, target, names_of(variants), names_of(stacks))
-
-
-def names_of(text: str) -> tuple[str, ...]:
-    """Return the names in a column, which holds them as a JSON array."""
-    return decode(text, type=tuple[str, ...])
+    lists = [decode(text, type=tuple[str, ...]) for text in (versions, variants, stacks)]
+    return Signature(lists[0], compiler, os, platform, target, *lists[1:])
 
 
 def as_text(time: int | None) -> str | None:

@@ -14,12 +14,11 @@ from cachewatch.core.comparison.kept_and_reused_hashes import spellings_of
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.kinds_and_specs import Signature
-from cachewatch.core.names_and_layouts import Wanted
 from cachewatch.core.statement_kinds import Line, Statement, StatementKind
 from cachewatch.core.statements import select_statements
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.extensions.history.index_lookup import Index, IndexPoint, days_between
-from cachewatch.extensions.history.restored_documents import TagStates
+from cachewatch.extensions.history.restored_documents import EVERYTHING, TagStates
 from cachewatch.report.diff_blocks_and_colours import colour_of
 from cachewatch.report.digest_and_message_values import newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
@@ -32,7 +31,6 @@ OPEN = 2**60  # also of an interval that ends in a revision that is not complete
 
 Span = tuple[int, int]  # numbers of the first revision and of the first one after the span
 
-_ANY: Wanted = lambda _: True  # noqa: E731
 _SUMS = "sum(added), sum(removed), sum(added) - sum(rebuilt), sum(removed) - sum(rebuilt)"
 _MOST_FIRST = "HAVING sum(added) + sum(removed) > 0 ORDER BY sum(added) + sum(removed) DESC, name"
 QUERIES = {
@@ -71,26 +69,17 @@ class When(Struct, frozen=True, kw_only=True):
     rows: tuple[WhenRow, ...]
 
 
-def find_when(
-    index: Index,
-    package: str,
-    tag: str,
-    *,
-    versions: Wanted = _ANY,
-    stacks: Wanted = _ANY,
-    targets: Wanted = _ANY,
-    compilers: Wanted = _ANY,
-) -> When:
-    """Return when each wanted version of `package` was in each wanted stack of `tag`, by target.
+def find_when(index: Index, package: str, tag: str, selection: Selection = EVERYTHING) -> When:
+    """Return when each selected version of `package` was in each selected stack of `tag`, by target.
 
-    Lags are relative to the first stack among the wanted targets and compilers. Specs that differ only in compiler,
+    Lags are relative to the first stack among the selected targets and compilers. Specs that differ only in compiler,
     variants or the spelling of their version are one row.
     """
     ids = index.known_id("package", package), index.known_id("tag", tag)
     spans: defaultdict[tuple[str, str, str], list[Span]] = defaultdict(list)  # by version, stack and target
     for specs, span in presences(index, *ids, index.newest):
-        if targets(specs.target) and compilers(specs.compiler):
-            for version, stack in product(filter(versions, specs.versions), specs.stacks or ("",)):
+        if selection.targets(specs.target) and selection.compilers(specs.compiler):
+            for version, stack in product(filter(selection.versions, specs.versions), specs.stacks or ("",)):
                 spans[version, stack, specs.target].append(span)
     periods = {key: joined(found) for key, found in spans.items()}
     begins: dict[str, int] = {}  # in which revision the first stack had each version
@@ -99,20 +88,19 @@ def find_when(
             begins[version] = min(begins.get(version, first), first)
     baseline = baseline_of(index, *ids)
     rows = []
-    wanted = ((*key, span) for key, found in periods.items() if stacks(key[1]) for span in found)
-    for version, stack, target, span in sorted(
-        wanted, key=lambda row: (version_key(row[0]), not row[1], row[3][0], row[1], row[2])
-    ):
-        point = index.point(span[0])
-        is_known = bool(stack) and span == periods[version, stack, target][0] and span[0] != baseline
+    chosen = [(*key, span) for key, found in periods.items() if selection.stacks(key[1]) for span in found]
+    chosen.sort(key=lambda row: (version_key(row[0]), not row[1], row[3][0], row[1], row[2]))
+    for version, stack, target, (first, last) in chosen:
+        point = index.point(first)
+        is_known = bool(stack) and first == periods[version, stack, target][0][0] and first != baseline
         rows.append(
             WhenRow(
                 version=version,
                 stack=stack or None,
                 target=target,
                 first=point,
-                baseline=span[0] == baseline,
-                last=index.point(span[1]) if span[1] <= index.newest else None,
+                baseline=first == baseline,
+                last=index.point(last) if last <= index.newest else None,
                 lag_days=days_between(index.point(begins[version]), point) if is_known else None,
                 lag_is_minimum=is_known and begins[version] == baseline,
             )
@@ -121,8 +109,7 @@ def find_when(
 
 
 def when_table(answer: When, is_for_people: bool) -> Table:
-    """Return a table of versions, stacks and targets; `is_for_people`, stacks that differ in nothing else share a row."""
-    columns: tuple[str, ...] = ("version", "stack", "target", "first", "revision", "lag (days)", "until")
+    """Return a table of periods; if `is_for_people`, stacks with the same version, target and dates share a row."""
     rows: list[Row] = [
         (
             row.version,
@@ -135,25 +122,26 @@ def when_table(answer: When, is_for_people: bool) -> Table:
         )
         for row in answer.rows
     ]
-    if is_for_people:
-        stacks: dict[Row, list[Cell]] = {}
-        for version, stack, target, first, _, lag, until in rows:
-            stacks.setdefault((version, target, first, lag, until), []).append(stack)
-        columns = ("version", "target", "first", "lag (days)", "until", "stacks")
-        rows = [(*same, ", ".join(map(str, names))) for same, names in stacks.items()]
-    return Table(columns, rows, after=("",) * bool(rows) + (answer.indexed.as_last,))
+    after = ("",) * bool(rows) + (answer.indexed.as_last,)
+    if not is_for_people:
+        return Table(("version", "stack", "target", "first", "revision", "lag (days)", "until"), rows, after=after)
+    stacks: dict[Row, list[Cell]] = {}
+    for version, stack, target, first, _, lag, until in rows:
+        stacks.setdefault((version, target, first, lag, until), []).append(stack)
+    merged = [(*same, ", ".join(map(str, names))) for same, names in stacks.items()]
+    return Table(("version", "target", "first", "lag (days)", "until", "stacks"), merged, after=after)
 
 
 def baseline_of(index: Index, package: int, tag: int) -> int | None:
-    """Return the baseline of a document: a revision whose specs were added then or before; None if it has none."""
+    """Return the revision in which specs of a document were added, or before; None if the index knows when each was."""
     query = "SELECT baseline FROM document WHERE package = ? AND tag = ?"
     return next((number for (number,) in index.rows(query, (package, tag))), None)
 
 
 def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tuple[Signature, Span]]:
-    """Yield the specs of a document that were added together up to revision `until`, and when they were there.
+    """Yield the specs of a document, added together up to revision `until`, and the span in which they were there.
 
-    A version has one name in all spellings; a span ends at OPEN if the specs are still there.
+    The spellings of a version are made equal; a span ends at OPEN if the specs are still there.
     """
     query = """SELECT DISTINCT build, stacks, first, coalesce(last, ?) FROM interval
         WHERE package = ? AND tag = ? AND first <= ?"""
@@ -164,28 +152,18 @@ def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tupl
         yield replace(specs, versions=tuple(spellings.get(version, version) for version in specs.versions)), span
 
 
-class Presence(Struct, frozen=True):
-    """An uninterrupted period of presence, as numbers of revisions."""
-
-    first: int
-    is_baseline: bool  # the period began in `first` or before
-    last: int | None  # the first revision after the period; None if it has not ended as far as is indexed
-
-
 def find_presence(
     index: Index, package: str, tag: str, number: int, chooses: Callable[[str, str, str], bool]
-) -> Presence | None:
-    """Return the period around revision `number` with a spec that `chooses` (version, stack or "", target) takes."""
+) -> Span | None:
+    """Return the span around revision `number` with a spec that `chooses` (version, stack or "", target) takes."""
     ids = index.id_of("package", package), index.id_of("tag", tag)
     spans = [
         span
         for specs, span in presences(index, *ids, index.newest)
         if any(chooses(version, stack, specs.target) for version in specs.versions for stack in specs.stacks or ("",))
     ]
-    for first, last in joined(spans) if number <= index.newest else ():
-        if first <= number < last:
-            return Presence(first, first == baseline_of(index, *ids), last if last <= index.newest else None)
-    return None
+    around = (span for span in joined(spans) if span[0] <= number < span[1])
+    return next(around, None) if number <= index.newest else None
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
@@ -199,21 +177,14 @@ def joined(spans: Iterable[Span]) -> list[Span]:
     return merged
 
 
-class UnreadVersion(Struct, frozen=True):
-    """A document that could not be read, and the reason."""
-
-    package: str
-    message: str
-
-
-class LogRevision(Struct, frozen=True, kw_only=True):
+class LogRevision(Struct, frozen=True):
     """The changes of one revision."""
 
     revision: str
     time: str | None
     facts: tuple[Coloured, ...]  # the statements in words, the most important first
     statements: tuple[dict[str, Any], ...]
-    unreadable: tuple[UnreadVersion, ...]
+    unreadable: tuple[dict[str, str], ...]  # the `package` of each document that could not be read, and the reason
 
 
 class RevisionLog(Struct, frozen=True, kw_only=True):
@@ -233,40 +204,34 @@ def find_log(index: Index, tag: str, package: str | None, since: int, until: int
     numbers = sorted(_revisions(index, values), reverse=True)
     unread = """SELECT name, message FROM diagnostic JOIN package ON id = package
         WHERE tag = ? AND revision = ? AND name = coalesce(?, name) ORDER BY name"""
+    selection = Selection(packages=Globs([package] if package else []))
     revisions = []
     for n in numbers[:most]:
-        facts, statements = facts_of(index, tag, n, Selection(packages=Globs([package] if package else [])))
-        revisions.append(
-            LogRevision(
-                revision=index.point(n).revision,
-                time=index.point(n).time,
-                facts=facts,
-                statements=tuple(statements),
-                unreadable=tuple(UnreadVersion(*row) for row in index.rows(unread, (values["tag"], n, package))),
-            )
-        )
+        facts, statements = facts_of(index, tag, n, selection)
+        rows = index.rows(unread, (values["tag"], n, package))
+        unreadable = tuple({"package": name, "message": message} for name, message in rows)
+        point = index.point(n)
+        revisions.append(LogRevision(point.revision, point.time, facts, tuple(statements), unreadable))
     earlier = len(numbers[most:]) if most else 0
     return RevisionLog(indexed=index.indexed, tag=tag, revisions=tuple(revisions), earlier=earlier)
 
 
 def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
     """Return the numbers of the revisions in which specs changed or a document was unreadable."""
+    of_tag = "tag = :tag AND revision > :since AND revision <= :until"
     if values["package"] is None:
-        queries = ["SELECT DISTINCT revision FROM tally WHERE tag = :tag AND revision > :since AND revision <= :until"]
+        changed = f"SELECT DISTINCT revision FROM tally WHERE {of_tag}"  # noqa: S608  our own text, as below
         baseline = None
     else:
-        queries = [
-            f"SELECT DISTINCT {column} FROM interval WHERE package = :package AND tag = :tag"  # noqa: S608
+        changed = " UNION ".join(
+            f"SELECT {column} FROM interval WHERE package = :package AND tag = :tag"  # noqa: S608
             f" AND +{column} > :since AND +{column} <= :until"
             for column in ("first", "last")
-        ]
+        )
         baseline = baseline_of(index, values["package"], values["tag"] or 0)
-    numbers = {number for query in queries for (number,) in index.rows(query, values)} - {0, baseline}
-    unread = (
-        "SELECT DISTINCT revision FROM diagnostic WHERE tag = :tag AND revision > :since AND revision <= :until"
-        " AND (:package IS NULL OR package = :package)"
-    )
-    return numbers | {number for (number,) in index.rows(unread, values)}
+    unread = f"SELECT DISTINCT revision FROM diagnostic WHERE {of_tag} AND (:package IS NULL OR package = :package)"  # noqa: S608
+    changes, unreadable = ({number for (number,) in index.rows(query, values)} for query in (changed, unread))
+    return changes - {0, baseline} | unreadable
 
 
 def last_day(
@@ -274,10 +239,8 @@ def last_day(
 ) -> str | None:
     """Return the day since which the tag of revision `number` has no chosen spec; None if it has one or never had."""
     query = "SELECT build, stacks, coalesce(last, ?) FROM interval WHERE package = ? AND tag = ? AND first <= ?"
-    values = (OPEN, index.id_of("package", package), index.id_of("tag", tag), number)
-    return _day_of(
-        index, number, (end for *ids, end in index.rows(query, values) if chooses("", index.signature(*ids)))
-    )
+    rows = index.rows(query, (OPEN, index.id_of("package", package), index.id_of("tag", tag), number))
+    return _day_of(index, number, (end for *ids, end in rows if chooses("", index.signature(*ids))))
 
 
 def _day_of(index: Index, number: int, ends: Iterable[int]) -> str | None:
@@ -306,7 +269,7 @@ def returned(index: Index, tag: str, number: int, statements: Iterable[Statement
 def facts_of(
     index: Index, tag: str, n: int, selection: Selection, concerns: Callable[[Statement | Line], bool] = lambda _: True
 ) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
-    """Return what revision `n` changed in the selected part of `tag`, if it `concerns` us, in words and as values."""
+    """Return what revision `n` changed in the selected part of `tag`: in words if it `concerns` us, and all as values."""
     if not n:
         return (), []
     _, report = TagStates(index, tag, n - 1, lambda _: True).advance_and_compare(selection)
@@ -325,7 +288,7 @@ def log_table(answer: RevisionLog, package: str | None, is_for_people: bool) -> 
     """Return a table of changes; with `is_for_people`, only the first row of a revision has its date and hash."""
     rows: list[Row] = []
     for revision in answer.revisions:
-        unread = [Coloured(f"{one.package} is unreadable: {one.message}", "yellow") for one in revision.unreadable]
+        unread = [Coloured("{package} is unreadable: {message}".format(**one), "yellow") for one in revision.unreadable]
         for place, fact in enumerate((*revision.facts, *unread)):
             is_told = place and is_for_people
             rows.append((" ", " ", fact) if is_told else ((revision.time or "")[:10], revision.revision[:10], fact))
@@ -381,6 +344,5 @@ def churn_table(answer: Churn) -> Table:
     title = f"{answer.tag}: {number(answer.revisions, 'revision')}, from {since} to {answer.until.named}"
     columns = (answer.by, "added", "removed", "net added", "net removed")
     after = [f"and {answer.others:,} more; --most N shows more"] if answer.others else []
-    if not answer.rows:
-        after.append("Nothing changed.")
+    after += [] if answer.rows else ["Nothing changed."]
     return Table(columns, [astuple(row) for row in answer.rows], (title, ""), (*after, "", answer.indexed.as_last))

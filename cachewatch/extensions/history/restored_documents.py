@@ -20,7 +20,7 @@ from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.statements import counted
 from cachewatch.extensions.history.index_lookup import Index
 from cachewatch.extensions.history.schema_and_location import unpack
-from cachewatch.extensions.history.spec_intervals import document_of
+from cachewatch.extensions.history.versions_and_intervals import document_of
 
 _HELD = """
     SELECT package.name, build, stacks, size, hashes
@@ -48,7 +48,7 @@ _UNREAD = """
 """
 _Part = tuple[int, int, bytes | str]  # the build, the set of stacks and the packed hashes of an interval
 
-_EVERYTHING = Selection()
+EVERYTHING = Selection()
 
 
 class HeldSpecs(NamedTuple):
@@ -134,10 +134,10 @@ class TagStates:
         ]
 
     def advance_and_compare(
-        self, selection: Selection = _EVERYTHING, stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None
+        self, selection: Selection = EVERYTHING, stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None
     ) -> tuple[Sequence[tuple[DocumentChange, PackageChange]], Report]:
         """Go to the next revision; return its changes and report. `stacks_of` returns the declared stacks, or None."""
-        count = self.count()
+        before, is_pruned = self.count(), is_mutable(self._tag)
         changes = list(compared(self.advance(), self._tag))
         tally = Tally(selected=None if selection.packages.is_open and selection.takes_all_specs else [])
         for document, change in changes:
@@ -147,30 +147,27 @@ class TagStates:
                 tally.seen.add(change, items, values)
                 if selection.packages(document.package):
                     select_package(change, items, selection, tally, NoCollector(), NoCollector)
-        removed = sum(document.after is None for document, _ in changes)
+        after, removed = self.count(), sum(document.after is None for document, _ in changes)
         packages = PackageCounts(
-            before=count,
-            after=self.count(),
-            added=self.count() - count + removed,
+            before=before,
+            after=after,
+            added=after - before + removed,
             removed=removed,
             changed=tally.changed,
             rebuilt_only=tally.rebuilt_only,
         )
         points = [self._index.point(number) for number in (self.number - 1, self.number)]
         has_moved = any(tally.seen.moved_stacks())
-        declared = [stacks_of(point.revision) if has_moved else None for point in points]
+        declared_before, declared_after = (stacks_of(point.revision) if has_moved else None for point in points)
         judgement = judge(
             tally.seen,
             packages,
             whole=self._whole(packages),
-            declared=(declared[0], declared[1]),
+            declared=(declared_before, declared_after),
             survey=partial(self._survey, {document.package for document, _ in changes}),
-            is_pruned=is_mutable(self._tag),
+            is_pruned=is_pruned,
             compare_renamed=lambda names, those, chosen: compare_renamed(
-                [Pair(*one[:3]) for one, _ in changes if one.package in those and not one.is_baseline],
-                names,
-                chosen,
-                is_pruned=is_mutable(self._tag),
+                (Pair(*one[:3]) for one, _ in changes if one.package in those), names, chosen, is_pruned=is_pruned
             ),
         )
         if tally.selected is not None:
@@ -178,13 +175,13 @@ class TagStates:
         statements, *_ = statements_on(
             tally, packages, judgement, self._tag, selection=selection, takes=selection.packages
         )
-        before, after = (Side(name=p.revision, revision=p.revision, tag=self._tag, time=p.time) for p in points)
+        old, new = (Side(name=p.revision, revision=p.revision, tag=self._tag, time=p.time) for p in points)
         return changes, Report(
-            before=before, after=after, revisions_between=1, packages=packages, specs=tally.specs, statements=statements
+            before=old, after=new, revisions_between=1, packages=packages, specs=tally.specs, statements=statements
         )
 
     def _whole(self, packages: PackageCounts) -> StatementKind | None:
-        """Return whether the tag was removed or is new; packages that are not wanted may have been there, too."""
+        """Return whether the tag was removed or is new; it is neither if it has packages that are not wanted."""
         empty = self.number - (not packages.before)
         if bool(packages.before) is bool(packages.after) or packages_at(self._index, self._tag, empty):
             return None
@@ -212,23 +209,20 @@ class TagStates:
             self._documents[package] = _of_held(package, held.get(package, ()))
         before = self._documents[package] if package in self.packages else None
         compilers_differ, is_there, is_baseline = noted or (0, before is not None, 0)
-        specs = dict(before.specs.items()) if before else {}
-        for _, _, hashes in ended:
-            for spec_hash in unpack(hashes):
-                specs.pop(spec_hash, None)
-        for build, stacks, hashes in began:
-            specs.update(dict.fromkeys(unpack(hashes), self._index.signature(build, stacks)))
-        after = None
-        if is_there:
-            # The index knows where the two differ in how they write compilers, which is all that law 1 asks.
-            was_new = before is None or before.compiler_form is CompilerForm.NEW
-            is_new = was_new is not bool(compilers_differ)
-            after = document_of(package, specs, CompilerForm.NEW if is_new else CompilerForm.OLD)
-            self._documents[package] = after
-            self.packages.add(package)
-        else:
+        if not is_there:
             self._documents.pop(package, None)
             self.packages.discard(package)
+            return DocumentChange(package, before, None, bool(is_baseline))
+        gone = {spec_hash for *_, hashes in ended for spec_hash in unpack(hashes)}
+        specs = {h: signature for h, signature in before.specs.items() if h not in gone} if before else {}
+        for build, stacks, hashes in began:
+            specs |= dict.fromkeys(unpack(hashes), self._index.signature(build, stacks))
+        # The index knows where the two differ in how they write compilers, which is all that law 1 asks.
+        was_new = before is None or before.compiler_form is CompilerForm.NEW
+        is_new = was_new is not bool(compilers_differ)
+        after = document_of(package, specs, CompilerForm.NEW if is_new else CompilerForm.OLD)
+        self._documents[package] = after
+        self.packages.add(package)
         return DocumentChange(package, before, after, bool(is_baseline))
 
 

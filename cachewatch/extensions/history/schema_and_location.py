@@ -10,7 +10,7 @@ import base64
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from shlex import quote
 from stat import S_ISREG
@@ -25,8 +25,7 @@ NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
 VERSION = 9
 _APPLICATION = 0x63775F68  # "cw_h", in bytes 68 to 71 of the file
-# Writers commit for a short time only, but the end of a first build takes longer.
-BUSY_MILLISECONDS = 30_000
+PATIENCE = 30.0  # seconds: writers commit for a short time only, but the end of a first build takes longer
 
 # The last bytes of a journal that names another file, as in transactions over several databases.
 _NAMES_ANOTHER_FILE = bytes.fromhex("d9d505f920a163d7")
@@ -145,8 +144,7 @@ class NotAnIndex(StateError):
 
 def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, str] = os.environ) -> Path:
     """Return the path of an index: `db`, $CACHEWATCH_HISTORY, an existing file in `git_dir`, or in the user's cache."""
-    named = db or environment.get(VARIABLE)
-    if named:
+    if named := db or environment.get(VARIABLE):
         return Path(named)
     beside = git_dir / NAME
     return beside if os.path.lexists(beside) else cache_path("history", str(git_dir.resolve()), ".db")
@@ -156,14 +154,13 @@ def check_is_index(path: Path) -> None:
     """Raise NotAnIndex if the file at `path` exists and is no history index, not even a damaged one."""
     try:
         header = read_beginning(str(path), 100)
-        is_index = not header or header[68:72] == _APPLICATION.to_bytes(4)
     except (FileNotFoundError, NotADirectoryError):
         return
     except RefusedFile:
-        is_index = False
+        header = b"a pipe or the like"
     except OSError as error:
         raise unwritable(path, error) from error
-    if not is_index:
+    if header and header[68:72] != _APPLICATION.to_bytes(4):
         raise NotAnIndex(f"{path}: is no history index; name another file with --db")
 
 
@@ -181,16 +178,14 @@ def _check_is_ours(path: Path) -> None:
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open the index at `path`; the caller holds its lock, and begins transactions.
+    """Open the index at `path`, with new tables if it is new or of an older version. Raises StateError if it is unusable.
 
-    Its tables are created if it is new or of an older version. Raises StateError if the file is not an index, is of a
-    newer version, or cannot be used.
+    The caller holds the lock for writing, and begins each transaction.
     """
     check_is_index(path)
     _check_is_ours(path)
-    with translating_errors(path), ExitStack() as undo:
-        connection = undo.enter_context(closing(_connect(path, "rwc")))
-        if (version := _version(connection, path)) == 0:
+    with _connecting(path, "rwc", PATIENCE) as (connection, version):
+        if not version:
             # First of all, so that the file says what it is even if this process is killed now.
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
         journal = "TRUNCATE" if shared_kind(path.parent) else "WAL"  # as for the state: WAL needs shared memory
@@ -200,14 +195,13 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             connection.execute("BEGIN IMMEDIATE")
             make_tables(connection)
             connection.execute("COMMIT")
-        undo.pop_all()
     return connection
 
 
-def open_for_reading(path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:
-    """Open the existing index at `path` in one transaction, so that it does not change while it is read.
+def open_for_reading(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
+    """Open the index at `path` in one transaction, so that it stays as it is; wait `patience` seconds for a writer.
 
-    Raises NoHistoryIndex if there is none that is complete, and StateError if it cannot be used.
+    Raises NoHistoryIndex if there is none that is complete, and StateError if it is unusable.
     """
     check_is_index(path)
     if not path.exists() or not path.stat().st_size:  # a build that ended before its first commit leaves an empty file
@@ -215,18 +209,29 @@ def open_for_reading(path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) 
     # In a read-only folder, SQLite cannot create its shared memory.
     log = path.with_name(f"{path.name}-wal")
     is_fixed = not (log.exists() and log.stat().st_size) and not os.access(path.parent, os.W_OK)
-    with translating_errors(path), ExitStack() as undo:
-        mode = "ro&immutable=1" if is_fixed else "ro"
-        connection = undo.enter_context(closing(_connect(path, mode, busy_milliseconds)))
-        if _version(connection, path) != VERSION:
+    with _connecting(path, "ro&immutable=1" if is_fixed else "ro", patience) as (connection, version):
+        if version != VERSION:
             raise NoHistoryIndex(f"{path}: written by an older version; run `cachewatch history build` again")
         connection.execute("BEGIN")
         if connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
             raise NoHistoryIndex(
                 f"{path}: the history index is not complete; `cachewatch history build` continues, unless one is running"
             )
-        undo.pop_all()
     return connection
+
+
+@contextmanager
+def _connecting(path: Path, mode: str, patience: float) -> Iterator[tuple[sqlite3.Connection, int]]:
+    """Yield a connection, and the version of the tables (0 if there are none); close it if the block raises an error."""
+    with translating_errors(path), ExitStack() as undo:
+        place = f"{path.absolute().as_uri()}?mode={mode}"
+        connection = sqlite3.connect(place, uri=True, isolation_level=None, timeout=patience)
+        undo.callback(connection.close)
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if version > VERSION:
+            raise StateError(f"{path}: written by a newer cachewatch; use that one, or name another file with --db")
+        yield connection, version
+        undo.pop_all()
 
 
 def unwritable(path: str | Path, error: OSError) -> StateError:
@@ -240,10 +245,10 @@ def translating_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", None)  # its higher bits tell which kind
-        # Python gives none for text that is not UTF-8.
-        is_text = code is None and isinstance(error, sqlite3.OperationalError)
-        if is_text or (code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)):
+        # Python gives no code for text that is not UTF-8. The higher bits of a code tell which kind of error it is.
+        without_code = sqlite3.SQLITE_CORRUPT if isinstance(error, sqlite3.OperationalError) else sqlite3.SQLITE_ERROR
+        code = getattr(error, "sqlite_errorcode", without_code)
+        if code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise damaged(path, error) from error
         raise StateError(f"{path}: {error}; try again, or name another file with --db") from error
     except UnicodeDecodeError as error:  # SQLite's message contains bytes of the file
@@ -263,22 +268,8 @@ def damaged(path: Path, what: object) -> DamagedIndex:
     return DamagedIndex(f"{path}: {what}; `{remove}` removes it, then build it again")
 
 
-def _connect(path: Path, mode: str, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None)
-    connection.execute(f"PRAGMA busy_timeout = {busy_milliseconds}")
-    return connection
-
-
-def _version(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the version of the tables, 0 without any. Raises StateError if it is newer than ours."""
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if version > VERSION:
-        raise StateError(f"{path}: written by a newer cachewatch; use that one, or name another file with --db")
-    return version
-
-
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Drop all tables and create empty ones, since contents can be built again; the caller begins a transaction."""
+    """Replace all tables by empty ones, in a transaction of the caller; the contents can be built again."""
     for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
         connection.execute(f'DROP TABLE "{name}"')
     for statement in TABLES.split(";\n"):
@@ -286,7 +277,7 @@ def make_tables(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-_LETTERS, BYTES = 32, 20
+_LETTERS, _BYTES = 32, 20
 _PREFIX_LETTERS, _PREFIX_BYTES = 8, 5
 UNUSUAL = b""  # the prefix of every text that is not 32 letters of base32
 _BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
@@ -305,8 +296,7 @@ def pack(hashes: Iterable[str]) -> bytes | str:
 def unpack(stored: bytes | str) -> list[str]:
     """Return the hashes of a stored set, sorted."""
     if isinstance(stored, str):
-        found: list[str] = decode(stored)
-        return found
+        return decode(stored, type=list[str])
     together = base64.b32encode(stored).decode().lower()
     return [together[start : start + _LETTERS] for start in range(0, len(together), _LETTERS)]
 
@@ -315,11 +305,11 @@ def members(stored: bytes | str) -> list[bytes | str]:
     """Return each hash of a stored set in packed form, without decoding it; equal hashes have equal forms."""
     if isinstance(stored, str):
         return [pack([one]) for one in unpack(stored)]
-    return [stored[start : start + BYTES] for start in range(0, len(stored), BYTES)]
+    return [stored[start : start + _BYTES] for start in range(0, len(stored), _BYTES)]
 
 
 def prefixes(stored: bytes | str) -> set[bytes]:
-    """Return the prefixes by which the table `spec` finds the hashes of a stored set: the beginning of each, or UNUSUAL."""
+    """Return the prefixes of the hashes of a stored set, by which the table `spec` finds them."""
     return {one[:_PREFIX_BYTES] if isinstance(one, bytes) else UNUSUAL for one in members(stored)}
 
 

@@ -14,10 +14,9 @@ from upstream import git
 
 from cachewatch.errors import WorkFailed
 from cachewatch.extensions.history import build as engines
-from cachewatch.extensions.history.build import bring_up_to_date, on_cluster
+from cachewatch.extensions.history.build import bring_up_to_date, on_cluster, transaction
 from cachewatch.extensions.history.schema_and_location import open_for_writing
-from cachewatch.extensions.history.spec_intervals import IndexedDocument
-from cachewatch.extensions.history.write import transaction
+from cachewatch.extensions.history.versions_and_intervals import IndexedDocument
 from cachewatch.git.local_repository import Repository
 
 

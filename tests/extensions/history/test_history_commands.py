@@ -13,7 +13,7 @@ from helpers import catalogue, history, record, records
 from upstream import git
 
 from cachewatch.errors import AnotherInstance
-from cachewatch.extensions.history import write
+from cachewatch.extensions.history import build
 from cachewatch.extensions.history.schema_and_location import index_path, open_for_writing
 from cachewatch.store.sqlite_and_process_lock import open_database
 
@@ -134,8 +134,8 @@ def test_a_repository_without_commits_is_named(tmp_path: Path, run: Run) -> None
 def test_two_builds_of_one_index_do_not_meet(repository: Path, tmp_path: Path) -> None:
     """The second one is a process of its own: locks of one process do not exclude each other."""
     path = tmp_path / "h.db"
-    with write.locked(path):
-        code = f"from cachewatch.extensions.history.write import locked, Path\nwith locked(Path({str(path)!r})): pass"
+    with build.locked(path):
+        code = f"from cachewatch.extensions.history.build import locked, Path\nwith locked(Path({str(path)!r})): pass"
         done = subprocess.run([".venv/bin/python", "-c", code], check=False, capture_output=True, text=True)
     assert AnotherInstance.__name__ in done.stderr
     open_for_writing(path).close()

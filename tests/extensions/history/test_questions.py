@@ -124,7 +124,7 @@ def test_log(case: Case) -> None:
         found = {case.all.commits.index(one.revision): one for one in answer.revisions if one.facts or one.unreadable}
         assert found.keys() == case.all.log(tag, package).keys(), (tag, package)
         for number, one in found.items():
-            assert {each.package for each in one.unreadable} == case.all.log(tag, package)[number]
+            assert {each["package"] for each in one.unreadable} == case.all.log(tag, package)[number]
 
 
 def test_churn(case: Case) -> None:

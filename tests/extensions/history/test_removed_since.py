@@ -16,7 +16,7 @@ from station import DESK_CONFIG, Site
 
 from cachewatch.core.versions_spellings_targets import version_identity
 from cachewatch.extensions.history.index_lookup import Index
-from cachewatch.extensions.history.package_questions import find_presence
+from cachewatch.extensions.history.package_questions import OPEN, baseline_of, find_presence
 from cachewatch.extensions.history.schema_and_location import NAME
 
 DAY = timedelta(days=1)
@@ -189,10 +189,9 @@ def test_stays_are_those_of_all_documents(tmp_path: Path, seed: int) -> None:
                 if found is not None:
                     first = next(n for n in range(number, -1, -1) if n - 1 not in numbers)
                     end = next(n for n in range(number, last + 2) if n not in numbers)
-                    baseline = everything.baselines[tag, package]
-                    assert found.first == first
-                    assert found.last == (end if end <= last else None)
-                    assert found.is_baseline == (first == baseline)
+                    assert found == (first, end if end <= last else OPEN)
+                    ids = index.id_of("package", package), index.id_of("tag", tag)
+                    assert baseline_of(index, *ids) == everything.baselines[tag, package]
                     asked += 1
     assert asked > 2
 

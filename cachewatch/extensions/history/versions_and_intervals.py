@@ -1,10 +1,13 @@
-"""Read one document version by version: when each spec was added and removed, and what each version changed.
+"""Find the versions of each document of a branch, and when its specs were added and removed.
 
-Specs are counted by the laws of the comparison (docs/laws.md). Tasks and results pass between processes.
+Only trees of first parents are read, level by level. An entry that cannot be a document (a link, a submodule, a name
+that occurs twice) is reported, and the document before it is remembered, to be compared with the next one. Specs are
+counted by the laws of the comparison (docs/laws.md). Tasks and results pass between processes.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -12,19 +15,133 @@ from cachewatch.core.comparison.kept_and_reused_hashes import not_written, reuse
 from cachewatch.core.comparison.matching_and_verdicts import BySignature
 from cachewatch.core.comparison.package_changes import compare
 from cachewatch.core.kinds_and_specs import NO_HASH, CompilerForm, Document, MatchKind, Signature, Specs, facts_of
+from cachewatch.core.names_and_layouts import DOCUMENT, is_name
 from cachewatch.core.versions_spellings_targets import version_identity
 from cachewatch.documents.front_matter_and_limits import brief
 from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import DocumentError
-from cachewatch.extensions.history.document_versions import Version
 from cachewatch.extensions.history.schema_and_location import pack, unpack
+from cachewatch.git.layouts import catalogue_of, catalogues_of, stored_catalogue
+from cachewatch.git.local_repository import Repository
+from cachewatch.git.trees import REPLACED, TreeEntry, is_odd, listing, problem_of, tree_of_entry
+
+_LOOKED_BACK = 50  # revisions, for documents that were overwritten before the first one
 
 BySpec = Mapping[str, Signature]
 Side = tuple[BySpec, CompilerForm]  # the specs of a document, and its spelling of compilers
 # How many specs of each set of stacks one revision added, removed and rebuilt; () is no stack.
 Tallies = Mapping[tuple[str, ...], Sequence[int]]
 VersionContents = Iterator[bytes | None]  # of each version; None if it is too large to be a document
+
+
+class ChainRevision(NamedTuple):
+    """One revision of the first-parent chain."""
+
+    commit: str
+    time: int | None  # of the committer, in seconds since 1970
+
+
+class Version(NamedTuple):
+    """One version of a document."""
+
+    revision: int  # the number of the revision in the chain, from 0
+    blob: str | None  # None if it removed the document, or if there is a problem
+    problem: str = ""  # why the entry is not a document
+
+
+class _Uncertain(Exception):
+    """The first revision read has a link in place of a folder, so that the folder before it is unknown."""
+
+
+def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevision]:
+    """Return the first-parent chain that ends with the revision `end`, oldest first."""
+    printed = repository.run(["rev-list", "--first-parent", "--reverse", "--timestamp", end, "--"]).decode()
+    pairs = (line.split(" ", 1) for line in printed.splitlines())
+    # SQLite has 64 bits, and a forged commit may have more.
+    times = ((commit, int(seconds) if seconds.isdigit() else 2**63) for seconds, commit in pairs)
+    return [ChainRevision(commit, time if time < 2**63 else None) for commit, time in times]
+
+
+def find_versions(
+    repository: Repository, commits: Sequence[str], start: int = 0
+) -> Mapping[tuple[str, str], tuple[Version, ...]]:
+    """Return the versions of each document (tag and package) in `commits`, beginning with number `start`."""
+    try:
+        versions_of = _find(repository, commits, start)
+    except _Uncertain:
+        found = _find(repository, commits, 0).items()
+        versions_of = {key: [one for one in versions if one.revision >= start] for key, versions in found}
+    return {key: tuple(versions) for key, versions in sorted(versions_of.items()) if versions}
+
+
+def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping[tuple[str, str], list[Version]]:
+    by_document: defaultdict[tuple[str, str], list[Version]] = defaultdict(list)
+    names = _FolderNames(start)
+    for number, *catalogues in _trees(repository, commits, start):
+        for tag, had_tag, has_tag in _changes(repository, *catalogues):
+            trees = names.pair((tag,), had_tag, has_tag)
+            for package, had, has in _changes(repository, *trees) if trees else ():
+                folders = names.pair((tag, package), had, has)
+                if folders is None:
+                    by_document[tag, package].append(Version(number, None, REPLACED))
+                    continue
+                for name, _, entry in _changes(repository, *folders):
+                    if name == DOCUMENT:
+                        problem = problem_of(entry)
+                        blob = None if problem or entry is None else entry[1]
+                        by_document[tag, package].append(Version(number, blob, problem))
+    return by_document
+
+
+def _trees(repository: Repository, commits: Sequence[str], start: int) -> Iterator[tuple[int, str | None, str | None]]:
+    """Yield each revision that changed the tree of all tags: its number, the tree before, and its own.
+
+    A file that replaced a document and is none counts as an unreadable document, until it is readable again or removed.
+    """
+    first = max(start - 1, 0)
+    if commits[first:] and not stored_catalogue(repository, commits[first]):
+        first = max(first - _LOOKED_BACK, 0)
+    witnesses: list[str] = []  # revisions in which a file was a document last
+    previous: str | None = None
+    for number, catalogue in enumerate(catalogues_of(repository, commits[first:]), first):
+        others = dict.fromkeys((*witnesses, commits[max(number - 1, first)]))
+        witnesses = [other for other in others if catalogue_of(repository, commits[number], [other]) != catalogue]
+        tree = catalogue_of(repository, commits[number], witnesses)
+        if number >= start and tree != previous:
+            yield number, previous, tree
+        previous = tree
+
+
+class _FolderNames:
+    """Remembers the trees of folders that links or the like replaced for a time, by name."""
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+        self._before: dict[tuple[str, ...], str | None] = {}
+
+    def pair(
+        self, name: tuple[str, ...], before: TreeEntry | None, after: TreeEntry | None
+    ) -> tuple[str | None, str | None] | None:
+        """Return the trees of `name` to compare; None if `name` is no folder any more."""
+        if is_odd(before) and name not in self._before and self._start:
+            raise _Uncertain
+        tree = self._before.pop(name) if name in self._before else tree_of_entry(before)
+        if is_odd(after):
+            self._before[name] = tree
+            return None
+        return tree, tree_of_entry(after)
+
+
+def _changes(
+    repository: Repository, before: str | None, after: str | None
+) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
+    """Yield the names that differ between two trees, with their entries in both."""
+    old, new = (listing(repository, tree) if tree else {} for tree in (before, after))
+    for name in sorted(old.keys() | new.keys()):
+        had, has = old.get(name), new.get(name)
+        if (had or ())[:2] != (has or ())[:2] and is_name(name):
+            yield name.decode(), had, has
 
 
 class Interval(Struct, frozen=True):
@@ -100,14 +217,10 @@ def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> V
     # Documents that are read together share their signatures, so most are one object.
     differing = [one for one in kept if before[one] is not after[one] and before[one] != after[one]]
     if differing:
-        values = set(before.values()), set(after.values())
-        unwritten = not_written(*values, is_compiler_unknown=is_compiler_unknown)
-        kept -= reused_hashes(before, after, differing, unwritten)
-    return VersionDifference(
-        {one: signature for one, signature in before.items() if one not in kept},
-        {one: signature for one, signature in after.items() if one not in kept},
-        {one: (before[one], after[one]) for one in differing if one in kept},
-    )
+        sides = set(before.values()), set(after.values())
+        kept -= reused_hashes(before, after, differing, not_written(*sides, is_compiler_unknown=is_compiler_unknown))
+    removed, added = ({h: s for h, s in side.items() if h not in kept} for side in (before, after))
+    return VersionDifference(removed, added, {h: (before[h], after[h]) for h in differing if h in kept})
 
 
 def count_step(
@@ -115,16 +228,15 @@ def count_step(
 ) -> tuple[StepCounts, Tallies]:
     """Return how many specs a version added, removed and rebuilt, in all and by set of stacks."""
     gone, new = Counter(differing.removed.values()), Counter(differing.added.values())
+    rebuilt = gone & new
     versions = {version for signature in (*gone, *new) for version in signature.versions}
     # Some may be equal for Spack but spelled differently (1.2 and 1-2).
-    if is_compiler_unknown or len({version_identity(version) for version in versions}) < len(versions):
+    if is_compiler_unknown or len(set(map(version_identity, versions))) < len(versions):
         change = compare(package, *(document_of(package, *side) for side in sides))
-        rebuilt = Counter[Signature]()
+        rebuilt = Counter()
         for match in change.matches if change else ():
             if match.kind is MatchKind.REBUILT:
                 rebuilt[match.before] += match.count
-    else:
-        rebuilt = gone & new
     counts = len(differing.added), len(differing.removed), sum(rebuilt.values())
     step = StepCounts(version.revision, *counts, is_compiler_unknown, is_there=version.blob is not None)
     return step, _tallies(differing, gone, new, rebuilt)
@@ -132,15 +244,9 @@ def count_step(
 
 def document_of(package: str, specs: BySpec, form: CompilerForm = CompilerForm.NEW) -> Document:
     """Return a document with these specs, whose compilers are in the spelling `form`."""
-    held = Specs.of(specs)
-    return Document(
-        package=package,
-        tag="",
-        specs=held,
-        facts=facts_of(held.counts),
-        compiler_form=form,
-        has_hashes=not any(one.startswith(NO_HASH) for one in specs),
-    )
+    held, has_hashes = Specs.of(specs), not any(one.startswith(NO_HASH) for one in specs)
+    facts = facts_of(held.counts)
+    return Document(package=package, tag="", specs=held, facts=facts, compiler_form=form, has_hashes=has_hashes)
 
 
 def _tallies(differing: VersionDifference, gone: BySignature, new: BySignature, rebuilt: BySignature) -> Tallies:
@@ -172,8 +278,7 @@ class Follower:
     def run(self, contents: VersionContents) -> IndexedDocument:
         """Read all versions of the document from `contents`, in order, and return what they add to the index."""
         for version in self._task.versions:
-            problem = version.problem or self._take(version, contents)
-            if problem:
+            if problem := version.problem or self._take(version, contents):
                 self._found.diagnostics.append((version.revision, brief(problem)))
                 self._is_unread = self._is_unread or self._found.document is None
         for one, signature in self._specs.items():
@@ -185,8 +290,7 @@ class Follower:
         """Read one version; if it is unreadable, return the reason and change nothing."""
         specs, form = {}, CompilerForm.NEW
         if version.blob is not None:
-            content = next(contents)
-            if content is None:
+            if (content := next(contents)) is None:
                 return TOO_LARGE
             try:
                 document = parse(content, self._task.package, self._known)
@@ -209,12 +313,9 @@ class Follower:
             if step.added or step.removed or is_compiler_unknown or is_there != was_there:
                 self._found.steps.append(step)
             self._found.tallies.append((version.revision, tallies))
-        for spec_hash, signature in differing.removed.items():
-            self._ended[signature, self._first.pop(spec_hash), version.revision].append(spec_hash)
-        for spec_hash, (signature, _) in differing.changed.items():
-            self._ended[signature, self._first[spec_hash], version.revision].append(spec_hash)
-            self._first[spec_hash] = version.revision
-        self._first.update(dict.fromkeys(differing.added, version.revision))
+        for spec_hash in (*differing.removed, *differing.changed):
+            self._ended[self._specs[spec_hash], self._first.pop(spec_hash), version.revision].append(spec_hash)
+        self._first |= dict.fromkeys((*differing.added, *differing.changed), version.revision)
         self._specs, self._form = specs, form
         baseline = known.baseline if known else version.revision if is_baseline else None
         self._found.document = KnownDocument(version.blob, version.revision, baseline, form)
