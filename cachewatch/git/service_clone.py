@@ -26,7 +26,7 @@ from cachewatch.git import clone_locks_and_disk_space as upkeep
 from cachewatch.git.clone_locks_and_disk_space import RECORDING_LOCK
 from cachewatch.git.git_processes import init_repository
 from cachewatch.git.layouts import stored_catalogue
-from cachewatch.git.local_repository import Repository
+from cachewatch.git.local_repository import FULL_ID, Repository
 from cachewatch.git.remote_urls_and_fetching import Access, Remote, Tip, Unreachable, redact
 from cachewatch.git.trees import folder_of, folders
 from cachewatch.runtime.files_and_locks import user_name
@@ -61,7 +61,6 @@ class ServiceClone:
         *,
         timeout: float = 600.0,  # seconds for all of one update; a first clone may take hours
         access: Access | None = None,
-        partial: bool | None = None,  # leaves out the contents of old documents; None does so for every URL
         layout: Layout = ANYWHERE,
         wanted_tag: Wanted = lambda _: True,  # selects tags whose newest documents are always fetched
     ) -> None:
@@ -69,7 +68,6 @@ class ServiceClone:
         self.folder = folder.absolute()
         self._address, self._branch, self._access = address, branch, access
         self._remote = Remote(address, access, seconds=timeout)
-        self._partial = not self._remote.is_path if partial is None else partial
         self.layout, self._wanted_tag = layout, wanted_tag
         self._whole: str | None = None  # the last revision that was seen to be complete
         self._failures = 0
@@ -114,10 +112,7 @@ class ServiceClone:
         return Repository(self.folder, self.layout, is_ours=True, obtain=self.obtain, fetch_tag=self.fetch_tag)
 
     def pin(self, commit: str) -> None:
-        """Protect `commit` and its documents from deletion. Raises UnknownRevision if the clone lacks it.
-
-        Does not wait for a running update, unless documents of `commit` are missing.
-        """
+        """Protect `commit` from deletion; wait for an update only if it lacks documents. Raises UnknownRevision."""
         if _commit_of(self.folder, commit) is None or self._absent(self.folder, commit):
             with self._updating():
                 self._make_whole(self._remote, self.folder, commit)
@@ -190,7 +185,7 @@ class ServiceClone:
 
     def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
         """Fetch until the local branch equals the remote one, point HEAD at it, and return its newest commit."""
-        is_partial = self._partial or upkeep.is_partial(folder)
+        is_partial = not remote.is_path or upkeep.is_partial(folder)
         for _ in range(_ATTEMPTS + 1):
             ref = f"refs/heads/{tip.branch}"
             if _commit_of(folder, ref) == tip.commit:
@@ -220,10 +215,10 @@ class ServiceClone:
             return []
         with closing(Repository(folder, self.layout, is_ours=True)) as repository:
             catalogue = stored_catalogue(repository, commit)
-            tags = folders(repository, catalogue) if catalogue else None
-        named = [*tags.ids, *(name.decode("utf-8", "surrogateescape") for name in tags.odd)] if tags else []
+            tags = folders(repository, catalogue)
+        named = [*tags.ids, *(name.decode("utf-8", "surrogateescape") for name in tags.odd)]
         wanted = [tag for tag in named if self._wanted_tag(tag) and "\n" not in tag]
-        paths = [f":(literal){folder_of(repository, tag)}" for tag in wanted] if tags else self.layout.pathspecs
+        paths = [f":(literal){folder_of(repository, tag)}" for tag in wanted] if catalogue else self.layout.pathspecs
         return upkeep.missing(folder, [commit], [f":(literal){TAGS_FILE}", *paths])
 
     def _clone(self, lock: int, tip: Tip, problem: str = "") -> Update:
@@ -287,4 +282,4 @@ def _pins_of(folder: Path) -> frozenset[str]:
         names += (path.name for path in (folder / _KEEP).glob("*"))
     except OSError as error:
         logger.warning("%s: %s", error.filename, error.strerror)
-    return frozenset(name for name in names if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name))
+    return frozenset(filter(FULL_ID.fullmatch, names))

@@ -243,7 +243,7 @@ def test_damage_that_only_packing_sees(
 
 def test_more_than_there_is_room_for(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fetch that would fill the disk is stopped by the kernel before it does; nothing is damaged."""
-    clone = ServiceClone(folder, upstream.url, partial=False)
+    clone = ServiceClone(folder, str(upstream.path))
     first = clone.update().after
     newest = upstream.commit({"_cache/develop/a/specs.md": random.Random(1).randbytes(400_000)})
     with monkeypatch.context() as context:
@@ -265,7 +265,7 @@ def test_a_disk_that_is_full(upstream: Upstream, tmp_path: Path, monkeypatch: py
         pytest.skip("this machine does not let us mount a small disk")
     try:
         monkeypatch.setattr(clone_maintenance, "RESERVE", 0)
-        clone = ServiceClone(disk / "source.git", upstream.url, partial=False)
+        clone = ServiceClone(disk / "source.git", str(upstream.path))
         clone.update()
         (disk / "filler").write_bytes(b"x" * (shutil.disk_usage(disk).free - 200_000))
         newest = upstream.commit({"_cache/develop/a/specs.md": random.Random(1).randbytes(400_000)})
@@ -301,7 +301,7 @@ def test_a_path_that_is_somebody_elses(upstream: Upstream, folder: Path) -> None
 @pytest.mark.parametrize("is_forgotten", [True, False])
 def test_pins_survive_a_new_clone(upstream: Upstream, folder: Path, partial: bool, is_forgotten: bool) -> None:
     root = git(upstream.path, "rev-parse", "main")
-    clone = ServiceClone(folder, upstream.url, partial=partial)
+    clone = ServiceClone(folder, upstream.url if partial else str(upstream.path))
     clone.pin(clone.update().after)
     rewritten = upstream.commit(specs(14), root)
     clone.update()
@@ -311,7 +311,7 @@ def test_pins_survive_a_new_clone(upstream: Upstream, folder: Path, partial: boo
     if is_forgotten:
         upstream.forget()
     (folder / "refs/heads/main").write_bytes(b"")
-    update = ServiceClone(folder, upstream.url, partial=partial).update()
+    update = ServiceClone(folder, upstream.url if partial else str(upstream.path)).update()
 
     assert update.after == newest
     assert update.set_aside is not None

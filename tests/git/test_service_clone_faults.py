@@ -338,12 +338,12 @@ def test_a_clone_damaged_while_nothing_runs_is_replaced_though_nothing_is_new(up
 @pytest.mark.parametrize("name", [name for name in CORRUPTIONS if name not in UNSEEN])
 def test_damage_is_made_good(upstream: Upstream, folder: Path, name: str, partial: bool, is_restarted: bool) -> None:
     """Whatever was damaged: after two polls the clone is whole and new, pins and all, and no revision was missed."""
-    clone = ServiceClone(folder, upstream.url, "main", partial=partial)
+    clone = ServiceClone(folder, upstream.url if partial else str(upstream.path), "main")
     first = clone.update().after
     clone.pin(first)
     CORRUPTIONS[name](folder)
     if is_restarted:
-        clone = ServiceClone(folder, upstream.url, "main", partial=partial)
+        clone = ServiceClone(folder, upstream.url if partial else str(upstream.path), "main")
     upstream.commit(bulky(2))
 
     try:
