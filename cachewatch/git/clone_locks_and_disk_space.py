@@ -24,14 +24,14 @@ logger = logging.getLogger(__name__)
 
 # If an unseen git process may still run, only files of at least this age are taken for left behind.
 _STALE_SECONDS = 3600.0
-# Everywhere but among the objects, which have hundreds of folders and no locks.
-_LOCKS = ("*.lock", "refs/**/*.lock", "objects/*.lock", "objects/info/**/*.lock", "objects/pack/*.lock")
-_SCRAPS = ("objects/pack/tmp_*", "objects/??/tmp_obj_*", "objects/tmp_*")
+# Locks, which are everywhere but in the hundreds of folders of objects, and parts of objects.
+_LEFT = ["*.lock", "refs/**/*.lock", "objects/*.lock", "objects/info/**/*.lock", "objects/pack/*.lock"]
+_LEFT += ["objects/pack/tmp_*", "objects/??/tmp_obj_*", "objects/tmp_*"]
 
 
 def _tidy(folder: Path, *, is_alone: bool) -> None:
     """Remove files that killed git processes left in and beside the clone; unless `is_alone`, only old ones."""
-    left = [path for pattern in (*_LOCKS, *_SCRAPS) for path in folder.glob(pattern)]
+    left = [path for pattern in _LEFT for path in folder.glob(pattern)]
     for path in [*left, *folder.parent.glob(f"{folder.name}.new-*")]:
         with suppress(FileNotFoundError):
             if is_alone or time.time() - path.lstat().st_mtime >= _STALE_SECONDS:
@@ -48,6 +48,16 @@ _PAUSE_SECONDS = 0.05
 _NEEDED = "cachewatch needs a folder there that it may write"
 
 _held: set[int] = set()
+
+
+def _close_locks() -> None:
+    """Close our locks in a forked process: a lock is held until every copy of its file descriptor is closed."""
+    for lock in _held:
+        os.close(lock)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_close_locks)
 
 
 @contextmanager
@@ -107,16 +117,6 @@ def try_lock(lock: int, seconds: float) -> bool:
             time.sleep(_PAUSE_SECONDS)
         else:
             return True
-
-
-def _close_locks() -> None:
-    """Close our locks in a forked process: a lock is held until every copy of its file descriptor is closed."""
-    for lock in _held:
-        os.close(lock)
-    _held.clear()
-
-
-os.register_at_fork(after_in_child=_close_locks)
 
 
 RESERVE = 512 * 2**20  # the bytes of the disk that a fetch leaves free
@@ -192,11 +192,9 @@ def _config(folder: Path) -> str:
 
 def set_aside(folder: Path) -> Path:
     """Rename a damaged clone and return its new path; older damaged clones are deleted."""
-    kept = folder.with_name(f"{folder.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
     for older in damaged_ones(folder):
         shutil.rmtree(older, ignore_errors=True)
-    folder.rename(kept)
-    return kept
+    return folder.rename(f"{folder}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
 
 
 def damaged_ones(folder: Path) -> list[Path]:
@@ -216,11 +214,8 @@ def pack(folder: Path) -> None:
         return
     packed.touch()
     logger.info("%s: putting %d packs together", folder, len(sizes))
-    for step in (
-        ["pack-refs", "--all", "--prune"],
-        ["repack", "-A", "-d", "-q", f"--unpack-unreachable={_LEFT_SECONDS}.seconds.ago"],
-        ["prune", f"--expire={_LEFT_SECONDS}.seconds.ago"],
-    ):
+    repack = ["repack", "-A", "-d", "-q", f"--unpack-unreachable={_LEFT_SECONDS}.seconds.ago"]
+    for step in (["pack-refs", "--all", "--prune"], repack, ["prune", f"--expire={_LEFT_SECONDS}.seconds.ago"]):
         done = read(folder, step)
         if done.code:
             raise SourceError(f"{folder}: {step[0]}: {explain(done.error)}")

@@ -40,8 +40,8 @@ from git.exc import GitError
 del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
 
 # The environment variables that git inherits: how to find programs, and how to reach the network.
-_PROXIES = ("http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY")
-_INHERITED = ("PATH", "TMPDIR", "SSH_AUTH_SOCK", *_PROXIES, "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_INHERITED = ["PATH", "TMPDIR", "SSH_AUTH_SOCK", "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR"]
+_INHERITED += ["http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY"]
 
 SSH = "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=15 -oServerAliveCountMax=3"  # a shell reads it
 
@@ -99,7 +99,6 @@ _GRACE_SECONDS = 10.0
 ENDED = (124, 128 + 9, 128 + 15, -9, -15)  # how a guarded command ends that was ended: by `timeout`, SIGTERM or SIGKILL
 LONGEST_WORDS = 65536  # the number of bytes kept of messages, from their end: the last ones say why git ended
 _LONGEST_REASON = 1000  # characters
-_CHUNK = 65536
 _LARGEST_OUTPUT = 2**29  # as much as a list of the objects of a repository of 12 million
 MEMORY = 2**30  # for each git process, without the files that it maps: more than a clone of millions of objects needs
 
@@ -139,7 +138,7 @@ class Process(git.Git.AutoInterrupt):
                     if not ready:
                         break
                     for key, _ in ready:
-                        chunk = os.read(key.fd, _CHUNK)
+                        chunk = os.read(key.fd, LONGEST_WORDS)
                         if not chunk:
                             waiting.unregister(key.fileobj)
                         elif key.fileobj is self.stdout:
@@ -301,10 +300,10 @@ def _guards(seconds: float, largest_file: int | None) -> list[str]:
     if setpriv := which("setpriv"):
         ends_with_us = [setpriv, "--pdeathsig", "TERM", "--"]
         # It sets capabilities, even unchanged ones, which the sandbox of a service may forbid.
-        with suppress(OSError, subprocess.TimeoutExpired):
+        with suppress(OSError, subprocess.SubprocessError):
             how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": _VERSION_SECONDS}
-            if subprocess.run([*ends_with_us, "true"], check=False, **how).returncode == 0:  # noqa: S603
-                guards = ends_with_us
+            subprocess.run([*ends_with_us, "true"], check=True, **how)  # noqa: S603
+            guards = ends_with_us
     if prlimit := which("prlimit"):
         file_size = [] if largest_file is None else [f"--fsize={largest_file}"]
         guards += [prlimit, f"--data={MEMORY}", *file_size, "--"]
@@ -318,11 +317,10 @@ def git_version(path: str) -> tuple[int, ...]:
     """Return the three numbers of the version of git on the search path `path`; an empty tuple if it is unknown."""
     if which("git", path=path) is None:
         raise BrokenSource(_NO_GIT)
-    try:
+    with suppress(GitError, SourceError, LookupError, ValueError):
         version = Git(seconds=_VERSION_SECONDS).version_info
-    except (GitError, SourceError, LookupError, ValueError):
-        return ()
-    return (*version, 0, 0)[:3] if version else ()
+        return (*version, 0, 0)[:3] if version else ()
+    return ()
 
 
 def check_version() -> tuple[int, ...]:

@@ -8,7 +8,7 @@ ids, so documents that were moved compare as equal.
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache, lru_cache
-from hashlib import sha1, sha256
+from hashlib import sha256
 from itertools import islice
 from pathlib import PurePosixPath
 
@@ -20,11 +20,9 @@ from cachewatch.documents import recognizing_documents as recognition
 from cachewatch.documents.recognizing_documents import Claim
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git import trees
-from cachewatch.git.local_repository import Repository
+from cachewatch.git.local_repository import Repository, object_id
 from cachewatch.git.trees import CONTESTED, FILES, FOLDER, ODD, MadeTree, TreeEntry, is_odd, listing, make_tree
 
-# The ids that git gives to an empty file.
-EMPTY_FILES = frozenset(algorithm(b"blob 0\0", usedforsecurity=False).hexdigest() for algorithm in (sha1, sha256))
 _MOST_KEPT = 250_000  # how many entries are kept for the next revisions; what was dropped is read again
 _REVISIONS_AT_ONCE = 16
 _LONGEST_PATH = 4096
@@ -47,8 +45,8 @@ class Located(Struct, frozen=True):
     def no_documents(self) -> tuple[Diagnostic, ...]:
         """Diagnostics about files that have the name of documents but are none: empty ones, and a note on others."""
         places = {path for tree in self.places.values() for _, _, (path, *_) in tree.entries.values()}
-        others = ((path, self.files[path] in EMPTY_FILES) for path in self.others - places)
-        return recognition.no_documents(others, places)
+        ids = ((path, self.files[path]) for path in self.others - places)
+        return recognition.no_documents(((path, key == object_id("blob", b"", key)) for path, key in ids), places)
 
 
 # How many entries a folder has; name and id of each file in it that may be a document; and the trees of its folders.
@@ -59,7 +57,6 @@ class _KnownDocuments(Struct):
     """What is known of a layout. The keys are ids of git, so it serves any repository."""
 
     stored: dict[str, str | None] = {}  # the tree that git stores, by commit
-
     located: dict[str, Located] = {}  # by commit
     claims: dict[str, Claim | None] = {}  # by id of the file
     folders: dict[str, _Folder] = {}  # by id of the tree

@@ -6,6 +6,7 @@ unasked, as its configuration says, is not started there.
 """
 
 import fcntl
+import hashlib
 import io
 import os
 import re
@@ -41,7 +42,7 @@ _TOO_OLD = (
 _PATH = re.compile(r"path\s*=\s*(.*)", re.IGNORECASE)
 
 
-def check_repository(path: Path, version: tuple[int, ...]) -> None:
+def _check_repository(path: Path, version: tuple[int, ...]) -> None:
     """Raise BrokenSource if it is unsafe for git of this `version` to open the repository at or above `path`."""
     # A git of this version may fetch missing objects of a partial clone by itself.
     is_lazy = not version or (version < (2, 45) and version[2] < _NOT_LAZY.get(version[1], 1000))
@@ -156,8 +157,9 @@ _PIPE_LEAST = 4096  # the bytes that an empty pipe takes on every system before 
 _BUFFER_BYTES = 2**16
 _ANSWER_SECONDS = 120.0
 _ENDING_SECONDS = 5.0
+FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # Small objects by names that begin with a full id are kept: every subscription reads the same commits and folders.
-_FULL_ID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})(?=[~^:]|$)")
+_FULL_ID_FIRST = re.compile(rf"(?:{FULL_ID.pattern})(?=[~^:]|$)")
 _MOST_KEPT, _KEPT_BYTES = 256, 16384
 
 
@@ -167,6 +169,12 @@ class Object(Struct, frozen=True):
     id: str
     type: str
     content: bytes
+
+
+def object_id(kind: str, content: bytes, like: str) -> str:
+    """Return the id that git gives to an object; `like` is any id of its repository."""
+    algorithm = "sha256" if len(like) == 64 else "sha1"
+    return hashlib.new(algorithm, f"{kind} {len(content)}\0".encode() + content, usedforsecurity=False).hexdigest()
 
 
 class ObjectPipe:
@@ -197,7 +205,7 @@ class ObjectPipe:
         if len(content) < size:
             raise SourceError(f"{self._path}: object {object_id} has {size:,} bytes; that is no catalogue")
         found = Object(object_id, kind, content)
-        begin = _FULL_ID.match(name)
+        begin = _FULL_ID_FIRST.match(name)
         if size <= _KEPT_BYTES and begin and len(begin[0]) == len(object_id):  # a branch may be called like a longer id
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
@@ -222,12 +230,10 @@ class ObjectPipe:
     def _read(self, ids: Iterable[str], kind: str, most: int) -> Iterator[tuple[int, bytes]]:
         """Yield the size of each object, and its first `most` bytes. Raises SourceError if one is missing."""
         wanted = list(ids)
+        # In a thread, because git answers while we still ask; but few names fit into an empty pipe.
         lines = lines_of(wanted)
         writer = Thread(target=self._write, args=(lines,), daemon=True)
-        if len(lines) > _PIPE_LEAST:
-            writer.start()  # because git answers while we still ask
-        else:
-            self._write(lines)
+        (writer.start if len(lines) > _PIPE_LEAST else writer.run)()
         for object_id in wanted:
             header = self._header()
             if header is None or header[:2] != (object_id, kind):
@@ -253,11 +259,9 @@ class ObjectPipe:
                 os.dup2(nothing.fileno(), pipe.fileno(), inheritable=False)
 
     def _write(self, lines: bytes) -> None:
-        try:
+        with suppress(BrokenPipeError, ValueError):  # git ended; reading its output raises the error
             self._requests.write(lines)
             self._requests.flush()
-        except (BrokenPipeError, ValueError):
-            pass  # git ended; reading its output raises the error
 
     def _header(self) -> tuple[str, str, int] | None:
         """Read id, type and size of an object, which git prints before it; None if there is no such object."""
@@ -335,7 +339,7 @@ class Repository:
             raise SourceError(f"{path}: there is no such folder")
         version = check_version()
         if not is_ours:
-            check_repository(path, version)
+            _check_repository(path, version)
         self.path, self.is_folder, self.layout = folder or path, folder is not None, layout
         self.obtain, self.fetch_tag = obtain, fetch_tag
         found = find_repository(path, is_inside=not is_ours)

@@ -32,19 +32,13 @@ LATEST = datetime(9999, 12, 30, tzinfo=UTC)  # the last day that every time zone
 
 
 class Revision(Struct, frozen=True):
-    """One commit of a catalogue, with the tag of the catalogue that its name selects, if any.
+    """One commit of a catalogue, with the tag of the catalogue that its name selects, if any."""
 
-    name: as the user wrote it.  commit: the full id.  tag: of the catalogue, or None if `name` selects none.
-    time: of the commit, or None.  has_impossible_date: whether it is beyond every calendar; then time is in 9999.
-    is_of_folder: whether it is a temporary commit made from a folder, whose id is never shown.
-    side: returns it as a side of a comparison.
-    """
-
-    name: str
-    commit: str
+    name: str  # as the user wrote it
+    commit: str  # the full id
     tag: str | None
-    time: datetime | None
-    is_of_folder: bool = False
+    time: datetime | None  # LATEST if it lies beyond every calendar
+    is_of_folder: bool = False  # it was made from a folder; its id is never shown
 
     @property
     def has_impossible_date(self) -> bool:
@@ -60,10 +54,9 @@ class Revision(Struct, frozen=True):
 
 
 def resolve(repository: Repository, name: str) -> Revision:
-    """Return the revision that `name` means. Raises UnknownRevision, with a hint, if there is none.
+    """Return the revision that `name` means; `:TAG` at its end selects a tag. Raises UnknownRevision, with a hint.
 
     A name is anything that git resolves, `3 days ago` or a date (the newest revision up to the end of that day, UTC).
-    `:TAG` after it selects one catalogue tag of the revision.
     """
     now = datetime.now(UTC)
     revision, colon, tag_name = name.rpartition(":")
@@ -75,7 +68,7 @@ def resolve(repository: Repository, name: str) -> Revision:
         if commit is not None:
             if repository.is_folder:
                 return Revision(str(repository.path), commit, tag, None, is_of_folder=True)
-            return Revision(name, commit, tag, _time(repository.objects().get(commit)))
+            return Revision(name, commit, tag, time_of(repository.objects().get(commit)))
     if repository.is_folder:
         raise UnknownRevision(f"{repository.path}: {_NO_REVISIONS}, so {name!r} is none")
     raise UnknownRevision(next(_complaints(repository, name)))
@@ -97,9 +90,7 @@ def file_of(repository: Repository, name: str) -> tuple[Revision, str, Object] |
     """Return revision, path and object of the file that `name` (REVISION:PATH) means; None if there is none."""
     revision, _, path = name.partition(":")
     file = _ask(repository, name) if revision and path and name.isprintable() else None
-    if file is None or file.type != "blob":
-        return None
-    return resolve(repository, revision), path, file
+    return (resolve(repository, revision), path, file) if file is not None and file.type == "blob" else None
 
 
 def is_there(repository: Repository, name: str) -> bool:
@@ -153,7 +144,7 @@ def chain_between(repository: Repository, before: Revision, after: Revision) -> 
 def back_from(repository: Repository, commit: str) -> Iterator[Revision]:
     """Yield the revision `commit`, then its first parent and so on, up to the first missing commit."""
     while found := repository.objects().get(commit):
-        yield Revision(commit, commit, None, _time(found))
+        yield Revision(commit, commit, None, time_of(found))
         parent = _PARENT.search(found.content.partition(b"\n\n")[0])
         if parent is None:
             return
@@ -184,7 +175,8 @@ def _ask(repository: Repository, name: str) -> Object | None:
         return None
 
 
-def _time(commit: Object | None) -> datetime | None:
+def time_of(commit: Object | None) -> datetime | None:
+    """Return the time of a commit; None if it says none."""
     match = _COMMITTER.search(commit.content) if commit else None
     return commit_time(match[1]) if match else None
 
@@ -237,13 +229,12 @@ def _complaints(repository: Repository, name: str) -> Iterator[str]:
     """Yield reasons why `name` is no revision, with hints; callers use the first one."""
     now = datetime.now(UTC)
     head = repository.objects().get("HEAD^{commit}")
-    tree = catalogue_of(repository, head.id) if head else None
-    tags = folders(repository, tree).ids if tree else {}
+    tags = folders(repository, catalogue_of(repository, head.id) if head else None).ids
     revision, _, path = name.partition(":")
     name = revision if path in tags else name  # commands add the tag that they show
-    moment = as_datetime(name, now)
-    if moment is None and (of_tag := as_datetime(name.rpartition(":")[0], now)) is not None:
-        name, moment = name.rpartition(":")[0], of_tag
+    moment, date = as_datetime(name, now), name.rpartition(":")[0]
+    if moment is None and (moment := as_datetime(date, now)) is not None:
+        name = date
     where = f"{repository.prefix}{name!r}"
     if moment is not None and moment > now + _SOON:
         yield f"{where} is in the future"
@@ -285,7 +276,6 @@ def _oldest(repository: Repository, start: str) -> tuple[int, str]:
     commits = _listed(repository, "--first-parent", "--end-of-options", start)
     if not commits:
         return 0, ""
-    steps = len(commits) - 1
-    time = _time(repository.objects().get(commits[-1]))
+    steps, time = len(commits) - 1, time_of(repository.objects().get(commits[-1]))
     day = f" of {time:%Y-%m-%d %H:%M} UTC" if time else ""
     return steps, f"; the oldest is {f'{start}~{steps}' if steps else start}{day}"

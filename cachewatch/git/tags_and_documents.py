@@ -70,8 +70,7 @@ class GitReader(Struct, frozen=True):
         """Yield the content of each blob; if it is too large, a text with the reason."""
         names = [blob.name for blob in blobs]
         known = {one.blob.name: one.content for found in self._restored.values() for one in found.values()}
-        asked = [name for name in names if name not in known]
-        contents = self._repository.objects().documents(asked)
+        contents = self._repository.objects().documents(name for name in names if name not in known)
         for name in names:
             content = known[name] if name in known else next(contents)
             yield TOO_LARGE if content is None else content
@@ -112,13 +111,8 @@ def compare_revisions(
             difference = _with_equal(difference)
         if is_based:
             difference = _rebased(repository, difference, bases, restored, later)
-        pair = TagPair(
-            before=earlier.revision.side(earlier.tag),
-            after=later.revision.side(later.tag),
-            difference=difference,
-            is_new_tag=is_new,
-            is_lost_tag=is_lost,
-        )
+        old, new = earlier.revision.side(earlier.tag), later.revision.side(later.tag)
+        pair = TagPair(before=old, after=new, difference=difference, is_new_tag=is_new, is_lost_tag=is_lost)
         if difference.documents or difference.diagnostics or is_new:
             pairs.append(pair)
             unchanged.pop()
@@ -203,8 +197,7 @@ def document_in(
 
 def packages_in(repository: Repository, commit: str, tag: str) -> Mapping[str, str]:
     """Return the tree id of each package of a tag in a commit; none without the tag."""
-    tree = _tree_in(repository, commit, tag)
-    return folders(repository, tree).ids if tree else {}
+    return folders(repository, _tree_in(repository, commit, tag)).ids
 
 
 def _tree_in(repository: Repository, commit: str, tag: str, others: Collection[str] = ()) -> str | None:
@@ -214,7 +207,7 @@ def _tree_in(repository: Repository, commit: str, tag: str, others: Collection[s
     found = repository.objects().get(f"{tree}:{tag}") if is_stored else None
     if found is not None:
         return found.id
-    return folders(repository, tree).ids.get(tag) if tree else None  # a missing tree is an error where it is read
+    return folders(repository, tree).ids.get(tag)  # a missing tree is an error where it is read
 
 
 def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
@@ -233,8 +226,7 @@ def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
 
 def tags_of(repository: Repository, revision: Revision, others: Collection[str] = ()) -> Folders:
     """Return the tags of `revision` as ids of their trees, without packages of no tag; `others` as in `catalogue_of`."""
-    tree = catalogue_of(repository, revision.commit, others)
-    return folders(repository, tree) if tree else Folders({}, {})
+    return folders(repository, catalogue_of(repository, revision.commit, others))
 
 
 def _states(
@@ -282,22 +274,19 @@ def _rebased(
     repository: Repository, difference: Difference, bases: Bases, restored: Restored, after: TagState
 ) -> Difference:
     """Return `difference` with the earlier documents of some packages replaced: by `bases`, or by `restored` ones."""
-    based, added = bases.get(after.tag, {}), restored.get(after.tag, {})
-    replaced = {*based, *added}
+    replaced: dict[str, Revision | RestoredDocument] = {**bases.get(after.tag, {}), **restored.get(after.tag, {})}
     unreadable = [each for each in difference.unreadable if each.package not in replaced]
     documents = {pair.package: pair for pair in difference.all_documents if pair.package not in replaced}
-    for package in sorted(replaced):
-        if package in added:
-            had: Blob | str | None = added[package].blob
+    for package, base in sorted(replaced.items()):
+        had: Blob | str | None
+        if isinstance(base, RestoredDocument):
+            had = base.blob
         else:
-            base = based[package]
             had = document_in(repository, base.commit, base.tag or "", package, [after.revision.commit])
         has = document_of(repository, folder_of(repository, after.tag), after.tree, package)
         if isinstance(has, str) or isinstance(had, str):
-            problem = Unreadable(
-                package=package, reason=str(has or had), before=isinstance(had, str), after=isinstance(has, str)
-            )
-            unreadable.append(problem)
+            problem = Unreadable(package=package, reason=has if isinstance(has, str) else str(had))
+            unreadable.append(replace(problem, before=isinstance(had, str), after=isinstance(has, str)))
         elif had is not None or has is not None:  # equal ones, too, which may be unreadable on both sides
             documents[package] = DocumentPair(package, had, has)
     return replace(
@@ -318,12 +307,8 @@ def _with_equal(difference: Difference) -> Difference:
 
 def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[Blob] | None:
     """Return the documents of some tags, each once; None if they are too many to search for a misspelt name."""
-    trees = {
-        tree: (state.tag, package)
-        for state in states
-        if state.tree
-        for package, tree in folders(repository, state.tree).ids.items()
-    }
+    listed = ((state.tag, folders(repository, state.tree).ids) for state in states)
+    trees = {tree: (tag, package) for tag, ids in listed for package, tree in ids.items()}
     if len(trees) > _FEW_DOCUMENTS:
         return None
     by_tag: defaultdict[str, list[tuple[bytes, str | None]]] = defaultdict(list)
@@ -353,10 +338,9 @@ def read_documents(
     for (package, blob), content in zip(listing.blobs.items(), listing.reader.read(blobs), strict=True):
         progress(blob.size)
         known.forget_many()
-        if isinstance(content, str) or may_have(content):
-            document = parse_side(blob, content, known, package)
-            if document is not None:
-                yield document
+        wanted = isinstance(content, str) or may_have(content)
+        if wanted and (document := parse_side(blob, content, known, package)):
+            yield document
 
 
 _MOST_VERSIONS = 50  # upstream repairs a document after a few revisions, or never
@@ -389,13 +373,13 @@ def last_readable(
 def _is_usable(repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation) -> bool:
     try:
         document = document_in(repository, revision.commit, revision.tag or DEFAULT_TAG, package, [later])
-        content = repository.objects().get(document.name) if isinstance(document, Blob) else None
+        found = repository.objects().get(document.name) if isinstance(document, Blob) else None
     except SourceError:
         return False  # not in this clone
-    if not isinstance(document, Blob) or content is None:
+    if not isinstance(document, Blob) or found is None:
         return document is None
-    about = Piece(package, (document.name,), len(content.content))
-    ((_, is_readable),) = isolation.each(_is_readable, [(document, content.content)], lambda _: about)
+    about = Piece(package, (document.name,), len(found.content))
+    ((_, is_readable),) = isolation.each(_is_readable, [(document, found.content)], lambda _: about)
     return is_readable is True
 
 

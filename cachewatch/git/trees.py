@@ -4,8 +4,6 @@ Trees are read in git's binary form, at a fixed depth: tag, package, document. N
 a tree of a hundred million files costs nothing. Where documents lie elsewhere, the trees are made (layouts.py).
 """
 
-import hashlib
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -18,7 +16,7 @@ from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind, Unreadable
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, Wanted, is_name, why_contested
 from cachewatch.errors import SourceError
-from cachewatch.git.local_repository import Repository
+from cachewatch.git.local_repository import FULL_ID, Repository, object_id
 
 FOLDER, FILES = b"40000", (b"100644", b"100755", b"100664")
 ODD = (b"120000", b"160000")  # links and modules
@@ -27,8 +25,6 @@ REPLACED = "its folder is a link or a module, or is listed twice"
 MAX_ENTRIES = 200_000
 
 _TREES_AT_ONCE = 1024
-
-_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class MadeTree(str):
@@ -48,8 +44,7 @@ def make_tree(entries: TreeEntries, like: str) -> MadeTree:
     """Make a tree of documents, or of folders, with the id that git gives it; `like` is any id of the repository."""
     ordered = sorted(entries.items(), key=lambda item: item[0] + b"/")  # as git sorts folders
     content = b"".join(b"%b %b\0%b" % (mode, name, bytes.fromhex(key)) for name, (mode, key, _) in ordered)
-    algorithm = "sha256" if len(like) == 64 else "sha1"
-    made = MadeTree(hashlib.new(algorithm, b"tree %d\0%b" % (len(content), content), usedforsecurity=False).hexdigest())
+    made = MadeTree(object_id("tree", content, like))
     made.entries = entries
     return made
 
@@ -192,7 +187,7 @@ def listing(repository: Repository, name: str | None, *, is_limited: bool = True
     if isinstance(name, MadeTree):
         return name.entries
     tree = repository.objects().get(name) if name else None
-    if tree is None and _ID.fullmatch(name or ""):
+    if tree is None and FULL_ID.fullmatch(name or ""):
         raise SourceError(f"{repository.path}: tree {name} is missing; the repository is damaged or incomplete")
     if tree is None or tree.type != "tree":
         return {}

@@ -1,6 +1,5 @@
 """Add revisions to a bare repository without a work tree, each completely or not at all, by git fast-import."""
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,8 @@ from typing import BinaryIO, cast
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.clone_locks_and_disk_space import RECORDING_LOCK, try_lock
 from cachewatch.git.git_processes import Git, handing_on, init_repository
-from cachewatch.git.local_repository import Repository, check_no_hooks
+from cachewatch.git.local_repository import Object, Repository, check_no_hooks, object_id
+from cachewatch.git.revision_names_and_times import time_of
 from cachewatch.runtime.files_and_locks import open_lock
 
 AUTHOR = "cachewatch <cachewatch@localhost>"
@@ -85,8 +85,7 @@ class Recording:
         if not head_ref.startswith(f"ref: {_BRANCHES}"):
             raise UsageError(f"{folder}: its HEAD is no branch, to which a revision could be added")
         self._branch = head_ref.removeprefix("ref: ")
-        self.head, self._time = self._commit_of(self._branch)
-        newest = self._repository.objects().get(self.head) if self.head else None
+        newest = self._read_head()
         if newest and f"\ncommitter {AUTHOR} ".encode() not in newest.content.partition(b"\n\n")[0]:
             self.close()
             raise UsageError(
@@ -96,8 +95,9 @@ class Recording:
     def files(self, folder: str = "") -> Mapping[str, str]:
         """Return the ids of all files below `folder` in the newest revision, by path relative to it."""
         found = self._repository.objects().get(f"{self.head}:{folder}") if self.head else None
-        is_folder = found is not None and found.type == "tree"
-        listed = self._repository.run(["ls-tree", "-r", "-z", found.id]).split(b"\0") if found and is_folder else ()
+        if found is None or found.type != "tree":
+            return {}
+        listed = self._repository.run(["ls-tree", "-r", "-z", found.id]).split(b"\0")
         entries = (entry.partition(b"\t") for entry in listed if entry)
         return {os.fsdecode(path): fields.split()[2].decode() for fields, _, path in entries}
 
@@ -112,8 +112,7 @@ class Recording:
 
     def id_of(self, content: bytes) -> str:
         """Return the id that git gives to a file with this content."""
-        algorithm = "sha256" if self.head is not None and len(self.head) == 64 else "sha1"
-        return hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+        return object_id("blob", content, self.head or "")
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file into the next revision."""
@@ -131,8 +130,8 @@ class Recording:
         if not self._changes:
             return None
         # Dates of revisions are looked up, so that they never go backwards.
-        moment = max(int(now.timestamp()), self._time)
-        self._stream.write(f"commit {self._branch}\ncommitter {AUTHOR} {moment} +0000\n".encode())
+        seconds = int(max(now, self._time or now).timestamp())
+        self._stream.write(f"commit {self._branch}\ncommitter {AUTHOR} {seconds} +0000\n".encode())
         self._stream.write(data_of(message.encode()))
         if self.head is not None:
             self._stream.write(f"from {self.head}\n".encode())
@@ -143,7 +142,7 @@ class Recording:
         import_stream(self.folder, self._stream)
         self._changes = {}
         self._repository.close()  # git does not look for new packs while it runs
-        self.head, self._time = self._commit_of(self._branch)
+        self._read_head()
         with suppress(SourceError):  # the revision is there; the next one tidies up
             counted = dict(line.split(b": ") for line in self._repository.run(["count-objects", "-v"]).splitlines())
             if int(counted[b"packs"]) > _MOST_PACKS or int(counted[b"count"]) > _MOST_LOOSE:
@@ -156,13 +155,11 @@ class Recording:
         self._stream.close()
         self._repository.close()
 
-    def _commit_of(self, name: str) -> tuple[str | None, int]:
-        """Return id and time (seconds since 1970) of the commit that `name` means; (None, 0) if there is none."""
-        commit = self._repository.objects().get(f"{name}^{{commit}}")
-        if commit is None:
-            return None, 0
-        committer = next(line for line in commit.content.splitlines() if line.startswith(b"committer "))
-        return commit.id, int(committer.split()[-2])
+    def _read_head(self) -> Object | None:
+        """Return the newest revision, if there is one; remember its id and time."""
+        newest = self._repository.objects().get(f"{self._branch}^{{commit}}")
+        self.head, self._time = newest.id if newest else None, time_of(newest)
+        return newest
 
 
 def import_stream(folder: Path, stream: BinaryIO) -> None:
