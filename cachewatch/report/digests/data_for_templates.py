@@ -5,9 +5,8 @@ else. A DigestForm limits how much the data contains; what it leaves out is coun
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -24,7 +23,6 @@ from cachewatch.core.versions_spellings_targets import is_newer, newest, runs
 from cachewatch.report.dates_and_totals import accounting
 from cachewatch.report.digest_and_message_values import Digest, Example, Span, TagDigest, VersionsChange
 from cachewatch.report.digests import body_and_table as first_screen
-from cachewatch.report.digests.body_and_table import Row, Section
 from cachewatch.report.digests.commands import mirror_of, steps
 from cachewatch.report.digests.spack_commands import install_line, is_plain, on_platform, platform_of, target_of
 from cachewatch.report.digests.todo import advice, still_open, todo
@@ -66,7 +64,7 @@ class Contents(Struct, frozen=True, kw_only=True):
     happened: list[str]
     still_open: list[str]
     routine: list[str]
-    sections: list[Section]
+    sections: list[first_screen.Section]
 
 
 def contents_of(digest: Digest, words: Words) -> Contents:
@@ -92,6 +90,7 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, conten
     assessment = digest.assessment
     key, commands = contents.steps if form.rows else ("", [])
     steps = {"said": contents.words.text("todo", key), "commands": commands} if commands else None
+    has_new_steps = steps is not None and contents.todo[0] != contents.words.text("todo", "nothing_new")
     return {
         "schema": SCHEMA,
         "key": digest.key,
@@ -106,24 +105,20 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, conten
         "advice": clean(contents.advice),
         "actions": [made.action(one) for one in assessment.actions],
         "todo": made.said(contents.todo),
-        "has_action": bool(assessment.due)
-        or assessment.is_waiting
-        or (bool(steps) and contents.todo[0] != contents.words.text("todo", "nothing_new")),
+        "has_action": bool(assessment.due) or assessment.is_waiting or has_new_steps,
         "happened": made.said(contents.happened),
         "still_open": made.said(contents.still_open),
         "sections": [made.section(section) for section in (contents.sections if form.tags else ())],
         "routine": made.said(contents.routine),
         "facts": [made.fact(one) for one in assessment.facts[: form.others]],
         "losses": [made.loss(one) for one in (assessment.losses if form is WHOLE else ())],
-        "alternative": None if assessment.alternative is None else made.plain(assessment.alternative),
+        "alternative": assessment.alternative and made.plain(assessment.alternative),
         "spans": [made.span(span) for span in digest.spans[:_MOST_SPANS]],
         "more_spans": max(0, len(digest.spans) - _MOST_SPANS),
         "more_sources": max(0, len({span.source for span in digest.spans}) - 1),  # one has a span for each base
         "tags": [made.tag(tag) for tag in digest.tags[: form.tags]],
         "more_tags": max(0, len(digest.tags) - form.tags),
-        "environment": None
-        if assessment.environment is None
-        else coverage_data(assessment.environment, form.rows, clean),
+        "environment": assessment.environment and coverage_data(assessment.environment, form.rows, clean),
         "pinned": [
             {
                 "tag": clean(pin.tag),
@@ -148,6 +143,8 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, conten
 
 
 class _Maker:
+    """Turns the parts of a digest into plain data, as much of each as a DigestForm allows."""
+
     def __init__(self, digest: Digest, form: DigestForm, clean: Clean, own: Words) -> None:
         self._digest = digest
         self._form = form
@@ -184,13 +181,10 @@ class _Maker:
     def said(self, sentences: Sequence[str]) -> list[str]:
         """Return as many sentences as fit; long ones are shortened, but not for programs."""
         most = max(self._form.others, _FEWEST_SAID) if self._form.tags else 1
-        texts = map(safe, sentences[:most])
-        if self._form is WHOLE:
-            return list(texts)
-        return [shortened(text, _LONGEST_LINE) for text in texts]
+        texts = list(map(safe, sentences[:most]))
+        return texts if self._form is WHOLE else [shortened(text, _LONGEST_LINE) for text in texts]
 
     def action(self, task: Action) -> Data:
-        """Return an action as plain data."""
         return {
             "verb": task.verb.value,
             "because": task.because.value,
@@ -229,8 +223,7 @@ class _Maker:
             "statement": assessed.statement.id,
         }
 
-    def section(self, section: Section) -> Data:
-        """Return a section of the table as plain data, with as many rows as fit."""
+    def section(self, section: first_screen.Section) -> Data:
         shown = section.rows[: min(self._form.rows, self._digest.rows)]
         return {
             "name": section.name,
@@ -242,8 +235,7 @@ class _Maker:
             "more": len(section.rows) - len(shown),
         }
 
-    def row(self, row: Row) -> Data:
-        """Return a row of the table as plain data."""
+    def row(self, row: first_screen.Row) -> Data:
         has_page = row.kind is not StatementKind.PACKAGE_REMOVED and self._form.has_links
         return {
             "package": self._name(row.package),
@@ -287,9 +279,8 @@ class _Maker:
         }
 
     def tag(self, tag: TagDigest) -> Data:
-        """Return a tag with its statements and totals, as data for programs."""
+        """Return the totals, causes, examples and warnings of a tag, for programs also its versions."""
         report = tag.report
-        whole = self._form is WHOLE
         causes = (cause for one in (*tag.statements, *tag.rest) for cause in one.causes)
         return {
             "source": self._name(tag.source),
@@ -302,7 +293,7 @@ class _Maker:
             "accounting": accounting((*tag.statements, *tag.rest)),
             "versions": [
                 {"package": self._name(one.package), "added": list(one.added), "removed": list(one.removed)}
-                for one in (tag.versions if whole else ())
+                for one in (tag.versions if self._form is WHOLE else ())
             ],
             "examples": [
                 {
@@ -325,16 +316,12 @@ class _Maker:
 
     def _examples(self, tag: TagDigest) -> tuple[Example, ...]:
         """Return the packages to install as examples; for an environment, those that its machines run."""
-        change = self._digest.environment
-        if change is None:
+        if self._digest.environment is None:
             return tag.examples
-        needs = change.after.environment.needs
-        return tuple(
-            one for one in tag.examples if any(is_runnable(need, each) for need in needs for each in one.machines)
-        )
+        needs = self._digest.environment.after.environment.needs
+        return tuple(one for one in tag.examples if any(is_runnable(need, m) for need in needs for m in one.machines))
 
     def reason(self, one: Reason) -> Data:
-        """Return a reason for rebuilds as plain data."""
         first = one.causes[0]
         return {
             "what": first.what.value,
@@ -379,11 +366,6 @@ def package_url(links: str, tag: TagDigest, package: str) -> str | None:
     if not links.startswith(("https://", "http://")) or not name:
         return None
     return f"{links.rstrip('/')}/package/{quote(name, safe='')}/{quote(package[:200], safe='')}/specs/"
-
-
-def is_cut(data: Mapping[str, Any]) -> bool:
-    """Tell whether rows or tags of the digest were left out and only counted."""
-    return any(section["more"] for section in data["sections"]) or bool(data["more_tags"])
 
 
 _MOST_EXAMPLES = 3

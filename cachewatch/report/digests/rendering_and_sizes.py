@@ -22,16 +22,7 @@ from cachewatch.report.digest_and_message_values import (
 )
 from cachewatch.report.digests import subject as headline
 from cachewatch.report.digests.body_and_table import subtitle
-from cachewatch.report.digests.data_for_templates import (
-    Contents,
-    DigestForm,
-    cleaner,
-    contents_of,
-    is_cut,
-    moment,
-    view,
-)
-from cachewatch.report.digests.subject import as_subject, subject_prefix
+from cachewatch.report.digests.data_for_templates import DigestForm, cleaner, contents_of, moment, view
 from cachewatch.report.environment_words import Data
 from cachewatch.report.json_and_csv import COLUMNS, MOST_CSV, csv_rows, encode, statement_values
 from cachewatch.report.template_rendering import Job, script_hash, source, templates_of
@@ -121,8 +112,17 @@ class _Renderer(Struct, kw_only=True, dict=True):
     def __post_init__(self) -> None:
         self.words = words(self.folder)
         self.contents = contents_of(self.digest, self.words)
-        self.head = self._make_head()  # as long as it is, whatever the length of the rest
-        self.bullets = bullets(self._rendered("chat", self._context(_BRIEF)))
+        self.head: dict[str, Any] = {  # which is the same whatever the length of the rest
+            "title": headline.title(self.digest, self.words),
+            "sentence": headline.sentence(self.digest, self.words),
+            "subtitle": subtitle(self.digest),
+            "words": self.words.all,
+        }
+        name = self._name("subject")
+        if self.folder is not None and source(name, self.folder) != source(name):  # a user's template
+            said = self._rendered("subject", self._context(self.digest, _BRIEF))
+            self.head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or self.head["title"]
+        self.bullets = bullets(self._rendered("chat", self._context(self.digest, _BRIEF)))
         self.json = self._make_json() if Form.JSON in self.forms else b""
 
     def render(self, *, is_short: bool) -> RenderedDigest:
@@ -136,6 +136,8 @@ class _Renderer(Struct, kw_only=True, dict=True):
         jobs = {form: context for form, context in jobs.items() if form == "txt" or form in self.forms}
         texts = self.render_jobs([(self._name(form), context) for form, context in jobs.items()])
         made = dict(zip(jobs, texts, strict=True))
+        kinds = {kind for tag in digest.tags for one in tag.statements for kind in one.kinds}
+        kinds |= {event.kind for tag in digest.tags for event in tag.report.events}
         return RenderedDigest(
             key=digest.key,
             subscription=digest.subscription,
@@ -145,7 +147,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
             to=self.to,
             is_urgent=digest.is_urgent,
             tags=tuple(dict.fromkeys(tag.report.after.tag or tag.report.after.name for tag in digest.tags)),
-            kinds=_kinds(digest),
+            kinds=tuple(sorted(kinds)),
             revisions=tuple(
                 f"{span.before.revision or span.before.name}..{span.after.revision or span.after.name}"
                 for span in digest.spans
@@ -164,20 +166,6 @@ class _Renderer(Struct, kw_only=True, dict=True):
             attachments=(table,) if table else (),
         )
 
-    def _make_head(self) -> dict[str, Any]:
-        digest = self.digest
-        head = {
-            "title": headline.title(digest, self.words),
-            "sentence": headline.sentence(digest, self.words),
-            "subtitle": subtitle(digest),
-            "words": self.words.all,
-        }
-        name = self._name("subject")
-        if self.folder is not None and source(name, self.folder) != source(name):  # a user's template
-            said = self._rendered("subject", {**head, **_shown(digest, _BRIEF, self.contents)})
-            head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or head["title"]
-        return head
-
     def _name(self, form: str) -> str:
         """Return the name of the template for a form: that of the subscription, if it exists, or ours."""
         name, ours = f"{self.base}.{form}.j2", f"digest.{form}.j2"
@@ -195,8 +183,11 @@ class _Renderer(Struct, kw_only=True, dict=True):
             data["hidden"] = list(map(statement_values, tag.rest))
         return encode({**shown, **{name: self.head[name] for name in ("title", "sentence", "subtitle")}}) + b"\n"
 
-    def _context(self, form: DigestForm, **more: Any) -> Data:
-        return {**self.head, **_shown(self.digest, form, self.contents), **more}
+    def _context(self, digest: Digest, form: DigestForm, **more: Any) -> Data:
+        """Return the data for a template: as much of `digest` as `form` allows, and `more`."""
+        shown = view(digest, form, clean=cleaner(form.longest), contents=self.contents)
+        is_cut = any(section["more"] for section in shown["sections"]) or bool(shown["more_tags"])
+        return {**self.head, "digest": shown, "is_cut": is_cut, "attachment": None, **more}
 
     def _mail(self, table: Attachment | None, *, is_short: bool) -> tuple[str, Data]:
         """Return the HTML of the mail, with as much as fits, and the data that it shows."""
@@ -204,7 +195,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
         html, shown = "", Data()
         forms = (replace(form, rows=min(form.rows, self.digest.rows)) for form in _STEPS[-2 if is_short else 0 :])
         for form in dict.fromkeys(forms):
-            shown = self._context(form, attachment=table.name if table else None)
+            shown = self._context(self.digest, form, attachment=table.name if table else None)
             html = compact(self._rendered("html", shown))
             if len(html.encode()) <= budget:
                 break
@@ -213,9 +204,9 @@ class _Renderer(Struct, kw_only=True, dict=True):
     def _page(self) -> tuple[str, Data]:
         """Return the page for the archive and the data that it shows: everything, or as much as a browser can show."""
         page, context = "", Data()
+        digest = replace(self.digest, rows=_NO_LIMIT)
         for form in _PAGES:
-            shown = _shown(replace(self.digest, rows=_NO_LIMIT), form, self.contents)
-            context = {**self.head, **shown, "script_hash": _SCRIPT_HASH}
+            context = self._context(digest, form, script_hash=_SCRIPT_HASH)
             try:
                 page = compact(self._rendered("page.html", context))
             except TemplateError:
@@ -226,11 +217,6 @@ class _Renderer(Struct, kw_only=True, dict=True):
                 break
         script = page.rpartition("<script>")[2].partition("</script>")[0]
         return page.replace(_SCRIPT_HASH, script_hash(script), 1), context
-
-
-def _shown(digest: Digest, form: DigestForm, contents: Contents) -> Data:
-    shown = view(digest, form, clean=cleaner(form.longest), contents=contents)
-    return {"digest": shown, "is_cut": is_cut(shown), "attachment": None}
 
 
 def bullets(text: str) -> tuple[str, ...]:
@@ -248,19 +234,13 @@ def _table(digest: Digest, *, readers: int) -> Attachment | None:
     """Return all changes of all tags as a file; None if it would be too large for a mail to so many readers."""
     tables = [tag.table for tag in digest.tags]
     size = sum(len(table.content) for table in tables)
-    if not size or size > min(MOST_CSV, _MOST_FOR_ALL // max(1, readers)):
-        return None
-    if not all(table.is_complete for table in tables):
+    is_too_large = size > min(MOST_CSV, _MOST_FOR_ALL // max(1, readers))
+    if not size or is_too_large or not all(table.is_complete for table in tables):
         return None
     packed = [gzip.compress(csv_rows([COLUMNS]), mtime=0), *(table.content for table in tables)]
     if sum(table.size for table in tables) > _PLAIN_CSV:
         return Attachment("changes.csv.gz", "application/gzip", b"".join(packed))
     return Attachment("changes.csv", "text/csv; charset=utf-8", gzip.decompress(b"".join(packed)))
-
-
-def _kinds(digest: Digest) -> tuple[str, ...]:
-    kinds = {kind for tag in digest.tags for one in tag.statements for kind in one.kinds}
-    return tuple(sorted(kinds.union(event.kind for tag in digest.tags for event in tag.report.events)))
 
 
 # Whoever filters mail by subscription gets these under this name.
@@ -275,7 +255,7 @@ def render_notice(
     clean = cleaner(_LONGEST)
     context: dict[str, Any] = {
         "key": notice.key,
-        "title": as_subject(notice.title, subject_prefix(OPERATORS, is_notice=True)),
+        "title": headline.as_subject(notice.title, headline.subject_prefix(OPERATORS, is_notice=True)),
         "created": moment(notice.created),
         "zone": notice.zone,
         "is_good": notice.is_good,
