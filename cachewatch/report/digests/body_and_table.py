@@ -24,6 +24,7 @@ from cachewatch.core.statement_kinds import (
     removed_packages,
 )
 from cachewatch.core.versions_spellings_targets import falls, sorted_versions
+from cachewatch.report import words as phrases
 from cachewatch.report.dates_and_totals import there_since
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, base_of
 from cachewatch.report.digests.subject import (
@@ -34,18 +35,7 @@ from cachewatch.report.digests.subject import (
     is_rebuilt_again,
     lacking_only_for,
 )
-from cachewatch.report.words import (
-    MOST_NAMES,
-    and_more,
-    fact,
-    number,
-    only_for,
-    outside,
-    reasons_of_versions,
-    stack_name,
-    stacks_named,
-    where,
-)
+from cachewatch.report.words import MOST_NAMES, and_more, number, only_for, stack_name, stacks_named
 from cachewatch.report.words_file import Words
 
 _MOST_SAID = 5
@@ -189,7 +179,7 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
 
 def _rest(digest: Digest) -> list[Statement]:
     """Return the statements that are not shown, except those about new snapshots."""
-    tags = {(tag.source, tag.tag) for fact in digest.assessment.facts if fact.kind == "snapshot" for tag in fact.tags}
+    tags = {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags}
     # For new snapshots, the digest says how many hashes differ.
     shown = [tag for tag in digest.tags if (tag.source, tag.report.tag) not in tags]
     return [one for tag in shown for one in tag.rest if _is_routine(one) or not tag.silenced >= {*one.packages}]
@@ -314,14 +304,19 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
         versions = sorted_versions({loss.version for loss in lost})
         statements = {id(one.statement): one.statement for one in group}.values()
         lines = [line for one in statements for line in one.lines if line.package == package]
-        # What becomes of builds of no stack stands in the heading.
-        reasons = "" if LossClass.GOING in classes else reasons_of_versions(lost, words)
-        there = _lost_where(group, lines, words, reasons, is_named=bool(machine), has_targets=not is_harmless)
+        where = _lost_where(group, words, is_named=bool(machine), has_targets=not is_harmless)
+        there = {one.lost.outside for one in group}
+        filtered = phrases.outside(there.pop(), words) if len(there) == 1 else ""
+        is_going = LossClass.GOING in classes  # the heading says what becomes of builds of no stack
+        reasons = "" if is_going else phrases.reasons_of_versions(lost, words)
+        unbuilt = 0 if is_going else sum(line.here.without_stack for line in lines)
+        old = words.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
+        since = dict.fromkeys(map(there_since, lines))
         rows.append(
             Row(
                 package=package,
                 change=safe(", ".join(filter(None, versions))),
-                where=there,
+                where="; ".join(filter(None, (where, filtered, reasons, old, *since))),
                 kind=group[0].statement.kind,
                 specs=sum(line.counts.specs for line in lines),
                 tag=tags[source, tag],
@@ -337,39 +332,22 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
     )
 
 
-def _lost_where(
-    group: Sequence[AssessedLoss],
-    lines: Iterable[Line],
-    words: Words,
-    reasons: str,
-    *,
-    is_named: bool,
-    has_targets: bool,
-) -> str:
-    """Return where a package was lost; `is_named` means that the heading already names the machines."""
-    first = next((one for one in group if one.statement.kind is StatementKind.PACKAGE_REMOVED), group[0])
-    if first.statement.kind is StatementKind.PACKAGE_REMOVED:
-        text = words.text("sections", "everywhere")
-    else:
-        is_stack = first.statement.kind is StatementKind.STACK_REMOVED and first.tag.base
-        stacks = stacks_named({one.lost.place.stack for one in group}, _FEW_STACKS)
-        text = words.say("sections", "with_stack", name=safe(first.statement.name)) if is_stack else stacks
-        targets = sorted({one.lost.place.target for one in group})
-        lost = [one.lost for one in group]
-        if not has_targets:  # but a stack that lost the package and still builds it does so for another target
-            builders = {stack for one in lost if one.loss for stack in one.loss.stacks}
-            has_targets = any(one.place.stack in builders for one in lost)
-        oses = {each.machine.os if each.machine else ", ".join(each.systems) for each in lost}
-        machines = [] if is_named or "" in oses else sorted(oses)  # of some targets, all systems lost it
-        machines += targets if has_targets and not is_named and len(targets) <= _FEW_MACHINES else []
-        text += f" ({', '.join(map(safe, machines))})" if machines else ""
-    is_going = any(one.loss_class is LossClass.GOING for one in group)
-    unbuilt = 0 if is_going else sum(line.here.without_stack for line in lines)
-    old = words.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
-    since = dict.fromkeys(there_since(line) for line in lines)
-    there = {one.lost.outside for one in group}
-    filtered = outside(there.pop(), words) if len(there) == 1 else ""
-    return "; ".join(filter(None, (text, filtered, reasons, old, *since)))
+def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, has_targets: bool) -> str:
+    """Return the stacks that lost a package, with systems and targets unless the heading names them (`is_named`)."""
+    if any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in group):
+        return words.text("sections", "everywhere")
+    lost, first = [one.lost for one in group], group[0]
+    is_stack = first.statement.kind is StatementKind.STACK_REMOVED and first.tag.base
+    stacks = stacks_named({one.place.stack for one in lost}, _FEW_STACKS)
+    text = words.say("sections", "with_stack", name=safe(first.statement.name)) if is_stack else stacks
+    targets = sorted({one.place.target for one in lost})
+    if not has_targets:  # but a stack that lost the package and still builds it does so for another target
+        builders = {stack for one in lost if one.loss for stack in one.loss.stacks}
+        has_targets = any(one.place.stack in builders for one in lost)
+    oses = {one.machine.os if one.machine else ", ".join(one.systems) for one in lost}
+    machines = [] if is_named or "" in oses else sorted(oses)  # of some targets, all systems lost it
+    machines += targets if has_targets and not is_named and len(targets) <= _FEW_MACHINES else []
+    return text + (f" ({', '.join(map(safe, machines))})" if machines else "")
 
 
 def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
@@ -381,8 +359,8 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
         rows.append(
             Row(
                 package=line.package,
-                change=fact(line),
-                where="; ".join(filter(None, (where(line).removeprefix("in "), there_since(line), fall))),
+                change=phrases.fact(line),
+                where="; ".join(filter(None, (phrases.where(line).removeprefix("in "), there_since(line), fall))),
                 kind=line.story.kind,
                 specs=line.counts.specs,
                 tag=tag,

@@ -8,20 +8,9 @@ from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Assessm
 from cachewatch.core.escaping_and_mentions import safe, safe_name, web_address
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.report.digest_and_message_values import Digest
+from cachewatch.report.digests import todo
 from cachewatch.report.digests.spack_commands import is_plain, public_mirror
 from cachewatch.report.digests.subject import day_of
-from cachewatch.report.digests.todo import (
-    CONCRETIZED,
-    cases_of,
-    keeping_of,
-    lacks,
-    new_snapshots,
-    newest_snapshots,
-    only_for,
-    or_with_old,
-    went,
-    widened,
-)
 from cachewatch.report.words import MOST_NAMES, and_more
 from cachewatch.report.words_file import Words
 
@@ -46,24 +35,25 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     # A wait is for a branch; an environment that pins a snapshot is judged in that.
     is_held = assessment.is_waiting and digest.environment is not None
     moves = [one for one in actions if one.verb is Verb.MOVE and one.tag and not is_held]
-    newer = newest_snapshots(digest)
+    newer = todo.newest_snapshots(digest)
     settled = [
-        one for one in actions if one.verb is Verb.RECONCRETIZE or one.because in CONCRETIZED or one.is_migration
+        one for one in actions if one.verb is Verb.RECONCRETIZE or one.because in todo.CONCRETIZED or one.is_migration
     ]
     copies = [one for one in actions if one.verb is Verb.COPY or one.is_copy]
     is_due = assessment.is_wait_over or any(not one.since for one in settled)
-    is_asked = is_due or bool(copies or newer or assessment.lifted) or digest.environment is not None or went(digest)
+    has_gone = todo.went(digest)
+    is_asked = bool(is_due or copies or newer or assessment.lifted or digest.environment or has_gone)
     # Readers without an environment who pin a snapshot may have others that follow a branch.
     is_apart = bool(moves) and digest.environment is None
     moved = () if is_apart else moves
-    is_asked = bool(moved) or (went(digest) and bool(assessment.required)) or (bool(settled) and is_asked)
+    is_asked = bool(moved) or (has_gone and bool(assessment.required)) or (bool(settled) and is_asked)
     concretizes = is_asked and not assessment.is_waiting
     required = _required(assessment)
     shell = [*(one.tag for one in moves), *(tag for _, tag in newer), *(name for name, _ in assessment.lifted)]
     specs = (spec.removesuffix(":") for spec in (*required, *(one.spec for one in assessment.gone)))
     shell += [word for spec in specs for word in re.split("[@,]", spec)]
-    is_left = went(digest) and any(one.home for one in assessment.gone)  # in a snapshot
-    keeping = keeping_of(digest) if is_left or (concretizes and assessment.required) else {}
+    is_left = has_gone and any(one.home for one in assessment.gone)  # in a snapshot
+    keeping = todo.keeping_of(digest) if is_left or (concretizes and assessment.required) else {}
     is_said = copies or moves or newer or assessment.lifted or keeping or (concretizes and (required or is_due))
     if not is_said or not all(map(is_plain, shell)):
         return "steps", []
@@ -139,7 +129,7 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
         groups.setdefault(machine, []).append(f"spack -e . config remove packages:{name}:require")
     lines: list[str] = []
     for machine, removals in groups.items():
-        lines += [*_comment(words.say("todo", "if_required", only_for=only_for(machine, words))), *removals]
+        lines += [*_comment(words.say("todo", "if_required", only_for=todo.only_for(machine, words))), *removals]
     return lines
 
 
@@ -166,7 +156,7 @@ def _for_older(newer: Iterable[tuple[str, str]], digest: Digest, urls: Mapping[s
     """Return the commands with which users of older snapshots move to the ones that are `newer`."""
     lines: list[str] = []
     for source, tag in newer:
-        newest = [one.tag for one in new_snapshots(digest) if one.base == tag and lacks(one)]
+        newest = [one.tag for one in todo.new_snapshots(digest) if one.base == tag and todo.lacks(one)]
         put = words.say("todo", "or_put", newest=and_more(newest, words)) if newest else ""
         lines += _comment(words.say("todo", "if_older", tag=tag, or_put=put))
         move = [_add_mirror(digest, source, tag, urls), f"spack -e . mirror remove {blank('OLD_NAME')}"]
@@ -186,9 +176,8 @@ def _block(commands: Sequence[str], words: Words, *, is_whole: bool = False) -> 
     lines = [f"(set -e  # {words.text('todo', 'block' if is_choice else 'stops')}"]
     blanks = dict.fromkeys(one for line in runs for one in re.findall(r'"\$\{\w+:\?\}"', line))
     if blanks and not all(one in runs[0] for one in blanks):
-        lines.append(
-            f": {' '.join(blanks)}{'  # ' if is_choice else ''}{words.say('todo', 'filled', len(blanks)) * is_choice}"
-        )
+        hint = f"  # {words.say('todo', 'filled', len(blanks))}" if is_choice else ""
+        lines.append(f": {' '.join(blanks)}{hint}")
     return [*lines, *commands, ")"]
 
 
@@ -234,7 +223,7 @@ def _requirements(specs: Mapping[str, str], digest: Digest, words: Words) -> Ite
 def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
     """Return the condition of re-concretizing, if earlier commands are not for everybody or the text above says less."""
     asked = [one for one in settled if one.because in LOCK_FILES]
-    days = [widened(one, digest) for one in asked]
+    days = [todo.widened(one, digest) for one in asked]
     is_for_some = bool(digest.assessment.required or digest.assessment.to_copy)
     moved = list(dict.fromkeys(safe_name(one.name) for one in settled if one.is_migration))
     is_said = not (is_for_some or moved) and (not days or any(not one.since for one in settled))
@@ -247,13 +236,13 @@ def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
             day=day_of(one.name),
             tag=safe(one.tag),
             other=words.text("todo", "other_machine") if moved else "",
-            or_with=or_with_old(one, digest, words, MOST_NAMES),
+            or_with=todo.or_with_old(one, digest, words, MOST_NAMES),
         )
         for one in days[:1]
     ]
     others = [name for one in settled if one.because is Because.OTHER for name in one.names]
     cases += [words.say("todo", "unless_other", names=and_more(others, words))] if others else []
-    cases += [] if digest.assessment.due or days != asked else cases_of(digest, words)
+    cases += [] if digest.assessment.due or days != asked else todo.cases_of(digest, words)
     if digest.assessment.required:
         stays = {name for one in settled if one.is_migration for name in one.names}  # where they are installed
         names = list(dict.fromkeys(one.package for one in digest.assessment.required if one.package not in stays))

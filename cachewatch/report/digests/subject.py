@@ -27,29 +27,11 @@ from cachewatch.core.statement_kinds import (
 )
 from cachewatch.core.statements import BY_VERSION
 from cachewatch.core.versions_spellings_targets import USUAL_TARGET, falls, runs, version_key
+from cachewatch.report import words as phrases
 from cachewatch.report.digest_and_message_values import Digest
 from cachewatch.report.environment_words import headlines_of
 from cachewatch.report.rebuild_cause_words import reasons
-from cachewatch.report.words import (
-    MOST_NAMES,
-    NEARLY_ALL,
-    and_more,
-    change_of_values,
-    entry_of,
-    fates,
-    number,
-    old_values,
-    only_for,
-    other_values,
-    replacement,
-    retired,
-    stack_name,
-    stacks_named,
-    staying,
-    there_outside,
-    unbuilt,
-)
-from cachewatch.report.words import where as where_upgraded
+from cachewatch.report.words import MOST_NAMES, NEARLY_ALL, and_more, number, old_values, stack_name, stacks_named
 from cachewatch.report.words_file import Words, fill, words
 
 # Of a subject line, with the prefix that the mail adds.
@@ -88,7 +70,7 @@ class Clause:
             is_copied = any(task.is_copy for task in self._digest.assessment.actions) if self._digest else False
             return "unbuilt" if is_copied and one.turnover.gone == one.turnover.before else ""
         return {
-            StatementKind.STACK_MERGED: entry_of(one).partition(".")[2],
+            StatementKind.STACK_MERGED: phrases.entry_of(one).partition(".")[2],
             StatementKind.RETURNED: "named" if one.name else "",
             StatementKind.REBUILD_WAVE: "beside" if one.counts.beside > 0 else "",
             StatementKind.UNREFERENCED: "new" if one.counts.never_built == one.counts.without_stack > 0 else "",
@@ -137,8 +119,9 @@ class Clause:
                     if story.kind in BY_VERSION:
                         where = self._part(line, most)
                         if says_where and story.behind:
-                            where = f" {where_upgraded(line).partition(';')[0]}"
-                        values["change"] = f"{replacement(line)}{where} {staying(line) if says_staying else ''}"
+                            where = f" {phrases.where(line).partition(';')[0]}"
+                        stays = phrases.staying(line) if says_staying else ""
+                        values["change"] = f"{phrases.replacement(line)}{where} {stays}"
                         is_fall = any(falls(*pair) for pair in story.pairs)
                         values["older"] = self._words.text(self.path, "mistake" if is_fall else "older")
                 items.append(" ".join(fill(item, 2, values).split()))
@@ -166,11 +149,9 @@ class Clause:
         if self.kind == "environment":
             assert self._digest is not None
             return list(headlines_of(self._digest.assessment, self._words))
-        return (
-            self._of_snapshot()
-            if self.kind == "snapshot"
-            else self._words.forms(self.path, "subject", self._n, **self._values)
-        )
+        if self.kind == "snapshot":
+            return self._of_snapshot()
+        return self._words.forms(self.path, "subject", self._n, **self._values)
 
     def _listed(self, variants: Sequence[Sequence[str]]) -> list[str]:
         """Return wordings that name fewer and fewer of the items and count the rest."""
@@ -251,7 +232,7 @@ class Clause:
     def _outside(self) -> str:
         """Return what is there of gone packages outside of the filter, in words, if it is the same for all."""
         there = {lost.outside for lost in self._losses()} if self.first.worst is LossClass.GONE else set()
-        said = there_outside(there.pop(), self._words) if len(there) == 1 else ""
+        said = phrases.there_outside(there.pop(), self._words) if len(there) == 1 else ""
         return f", {said}" if said else ""
 
     def where(self, items: Sequence[str] = ()) -> str:
@@ -271,9 +252,8 @@ class Clause:
         targets = sorted({target for own in places.values() for _, target in own})
         if len({*map(frozenset, places.values())}) > 1 or (any(targets) and not all(targets)):
             if any(targets):
-                return self._words.say(
-                    "other", "some_machines_of" if len(stacks) == 1 else "some_machines", where=named
-                )
+                key = "some_machines_of" if len(stacks) == 1 else "some_machines"
+                return self._words.say("other", key, where=named)
             counts = {len(own) for own in places.values()}
             return self._words.say("other", "stacks_each" if len(counts) == 1 else "some_stacks", counts.pop())
         on = safe(", ".join(targets)) if len(targets) <= 2 else number(len(targets), "target")
@@ -297,25 +277,25 @@ class Clause:
         why = reasons(one, words)
         is_of_environment = self._digest is not None and self._digest.environment is not None
         colon = ":" if self.kind == StatementKind.REBUILT and why[:1].isdigit() else ""
-        old = unbuilt(one, words)
-        versions = retired(one.lines, words) if one.kind is StatementKind.PRUNE else ""
+        old = phrases.unbuilt(one, words)
+        versions = phrases.retired(one.lines, words) if one.kind is StatementKind.PRUNE else ""
         counted = {"lost": LossClass.GONE, "going": LossClass.GOING, "other": LossClass.OTHER}
         return {
             "name": safe(one.name)[:_LONGEST_NAME],
             "packages": number(max(len(packages), one.of_packages) if one.kind in _TAGS else len(packages), "package"),
             "names": and_more(packages, words),
             "few": and_more(packages, words, 2),
-            "change": change_of_values(one),
+            "change": phrases.change_of_values(one),
             "tag": " and ".join(safe(tag.tag)[:_LONGEST_NAME] for tag in tags),
             "day": day_of(tags[0].day) if tags else "",
             "where": f"in {stacks_named(stacks)}" if 0 < len(stacks) <= MOST_NAMES else words.text("other", "in_all"),
             "builds": number(one.counts.vanished or one.counts.kept or one.counts.new, "binary", "binaries"),
             "in_stacks": self._in_stacks(one),
-            "fates": fates(one, words, is_of_environment=is_of_environment) + (f"; {old}" if old else ""),
+            "fates": phrases.fates(one, words, is_of_environment=is_of_environment) + (f"; {old}" if old else ""),
             "older": words.say("prune", "older", versions=versions) if versions else "",
             "own": "" if one.of is None else f"{len(packages):,}",
             "still": self._still(one),
-            "others": f"; {others}" if (others := other_values(one, words, ("binary", "binaries"))) else "",
+            "others": f"; {others}" if (others := phrases.other_values(one, words, ("binary", "binaries"))) else "",
             "also": self._also(one),
             "back": words.say(self.path, "back", old=old_values(one)) if self.first.rank > Rank.VALUES else "",
             "yours": words.text("other", "yours") if is_of_environment else "",
@@ -426,7 +406,7 @@ class Clause:
         how = "unchanged" if not one.exceptions else "but" if kept else "changed"
         lines = (line for tag in self.first.tags for each in tag.statements for line in each.lines)
         own_lines = (line for line in lines if line.package == one.name and line.story.kind in BY_VERSION)
-        change = ", ".join(dict.fromkeys(map(replacement, own_lines)))
+        change = ", ".join(dict.fromkeys(map(phrases.replacement, own_lines)))
         how = "replaced" if change and how == "changed" and form == "package" else how
         own = {"name": safe(one.name)[:_LONGEST_NAME], "names": and_more(one.packages, words), "of": f"{of:,}"}
         return {
@@ -454,7 +434,7 @@ def lacking_only_for(statements: Iterable[Statement], words: Words) -> str:
     statements = list(statements)
     whole = removed_packages(statements)
     losses = [lost for one in statements for lost in one.losses]
-    return only_for(losses, {*lacking(statements)} - whole, words, is_part=bool(whole))
+    return phrases.only_for(losses, {*lacking(statements)} - whole, words, is_part=bool(whole))
 
 
 def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:
@@ -525,11 +505,8 @@ def title(digest: Digest, words: Words) -> str:
         return as_subject(clauses[0].forms[-1], prefix)
     # A package that is back in another version is not counted as an upgrade, too.
     back = {package for one in facts if one.kind == StatementKind.RETURNED for package in one.packages}
-    rest = [
-        one
-        for one in rest
-        if not (_is_named(one, text, digest) or (one.kind == StatementKind.UPGRADED and back >= one.packages))
-    ]
+    rest = [one for one in rest if one.kind != StatementKind.UPGRADED or not back >= one.packages]
+    rest = [one for one in rest if not _is_named(one, text, digest)]
     if rest and len(rest) < len(clauses):
         commonest = max(rest, key=lambda one: len(one.items) if one.is_list else 0)
         counted = f"; {commonest.counted}" if commonest.is_list else ""
