@@ -98,13 +98,10 @@ def mail_bytes(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
         message.attach(part)
     if rendered.attachments:
         message.make_mixed(boundary=f"=_mixed_{mail.content}")
-        for attachment in rendered.attachments:
-            main, _, sub = attachment.content_type.partition(";")[0].partition("/")
-            charset = {"charset": "utf-8"} if main == "text" else None
-            name, sub = file_name(attachment.name), sub or "octet-stream"
-            message.add_attachment(
-                attachment.content, maintype=main, subtype=sub, filename=name, cte="base64", params=charset
-            )
+        for file in rendered.attachments:
+            main, _, sub = file.content_type.partition(";")[0].partition("/")
+            kind: Any = {"maintype": main, "subtype": sub, "params": {"charset": "utf-8"} if main == "text" else None}
+            message.add_attachment(file.content, filename=file_name(file.name), cte="base64", **kind)
     return message.as_bytes()
 
 
@@ -201,7 +198,7 @@ _WIDTH = 78
 class _HeaderClasses(HeaderRegistry):
     """Makes the class of each header once; the library makes another each time, which stays until it is collected."""
 
-    @cache  # noqa: B019  both of our registries stay
+    @cache  # noqa: B019  our registry stays
     def __getitem__(self, name: str) -> Any:
         return super().__getitem__(name)
 
@@ -239,10 +236,8 @@ class MailPolicy(EmailPolicy):
         return f"{self.linesep.join(lines)}{self.linesep}".encode("ascii")
 
 
-# For SMTP; and for Maildirs and local programs.
-INTERNET, LOCAL = (
-    MailPolicy(linesep=end, max_line_length=_WIDTH, header_factory=_HeaderClasses()) for end in ("\r\n", "\n")
-)
+INTERNET = MailPolicy(linesep="\r\n", max_line_length=_WIDTH, header_factory=_HeaderClasses())  # for SMTP
+LOCAL = INTERNET.clone(linesep="\n")  # for Maildirs and local programs
 
 
 NO_ADDRESS = DeliveryResult(outcome=DeliveryOutcome.DEAD, detail="this is not a mail address", is_address=True)

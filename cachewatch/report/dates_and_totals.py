@@ -77,9 +77,7 @@ def total(report: Report, wants: Wants) -> str:
     plus, minus = f"+{came.total():,}", f"-{went.total():,}"
     sides = [(f"{plus} {minus}", came)] if came == went else [(plus, came), (minus, went)]
     sides.append((f"{moved.total():,} kept with changed stacks", moved))
-    shares = "; ".join(
-        f"{head}: {', '.join(f'{count:,} {share}' for share, count in side.items())}" for head, side in sides if side
-    )
+    shares = "; ".join(f"{head}: {', '.join(f'{n:,} {of}' for of, n in side.items())}" for head, side in sides if side)
     suffix = f" ({shares})" if shares else ""
     packages, specs = report.packages, report.specs
     unread = len({one.package for one in report.unreadable}) - report.uncounted  # that could not be compared
@@ -89,10 +87,8 @@ def total(report: Report, wants: Wants) -> str:
         # Of packages without changes it is not known whether they have selected specs.
         which = number(changed, "package") if report.is_part else f"{changed:,} of {whole}"
         return f"{which} {'has' if changed == 1 else 'have'} changes of these kinds{suffix}"
-    new, gone = (
-        len({line.package for _, line in lines if kind in line.kinds})
-        for kind in (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
-    )
+    new = len({line.package for _, line in lines if Kind.PACKAGE_ADDED in line.kinds})
+    gone = len({line.package for _, line in lines if Kind.PACKAGE_REMOVED in line.kinds})
     rebuilt = f" ({packages.rebuilt_only:,} of them only rebuilt)" if packages.rebuilt_only else ""
     # Some of those that could not be compared are on one side only.
     unread -= (packages.removed - gone) + (packages.added - new)

@@ -308,11 +308,8 @@ _ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so 
 
 def blocks_of(report: Report, asked: Requested) -> Shown:
     """Turn a report into the blocks that the reader asked for."""
-    chosen = [
-        Chosen(one, lines)
-        for one in report.statements
-        if (lines := chosen_lines(one, asked.wants)) or is_wanted(one, asked.wants)
-    ]
+    chosen = [Chosen(one, chosen_lines(one, asked.wants)) for one in report.statements]
+    chosen = [one for one in chosen if one.lines or is_wanted(one.statement, asked.wants)]
     if asked.names_kinds:
         wanted = frozenset(line.package for one in chosen for line in one.lines)
         chosen = [replace(one, wanted=wanted, statement=_narrowed(one, asked)) for one in chosen]
@@ -397,11 +394,10 @@ def _lost(chosen: Chosen, asked: Requested) -> str:
         own = [replace(chosen, lines=(line,), wanted=frozenset({line.package})) for line in chosen.lines]
         others = [name for name in chosen.packages if all(name not in one.packages for one in own)]
         return "; ".join((*(_lost(one, asked) for one in own), *map(safe_name, others)))
-    moved_to = {
-        words.moved_to(lost, chosen.packages) for lost in chosen.statement.losses if lost.package in chosen.packages
-    }
+    losses = [lost for lost in chosen.statement.losses if lost.package in chosen.packages]
+    moved_to = {words.moved_to(lost, chosen.packages) for lost in losses}
     on = moved_to.pop() if len(moved_to) == 1 else ""
-    there = {lost.outside for lost in chosen.statement.losses if lost.package in chosen.packages}
+    there = {lost.outside for lost in losses}
     outside = words.outside(there.pop(), wording()) if len(there) == 1 else ""
     on += f"; {outside}" if outside else ""
     if len(chosen.packages) == len(chosen.lines) == 1:

@@ -167,7 +167,7 @@ def _encoded(lines: Iterable[str]) -> bytes:
 
 
 _WIDTH = 80  # of sentences, where nobody reads them on a terminal
-_Numbers = tuple[str, int, int]  # a package, and its specs before and after
+_Row = tuple[str, int, int]  # a package, and its specs before and after
 
 
 class StatCollector(ListCollector):
@@ -178,11 +178,9 @@ class StatCollector(ListCollector):
         self.kept.append((change.package, change.counts.before, change.counts.after))
 
 
-def write_stat(
-    changesets: Iterable[Changeset], *, wants: Wants, width: int | None, palette: Palette
-) -> Iterator[bytes]:
+def write_stat(changesets: Iterable[Changeset], wants: Wants, width: int | None, palette: Palette) -> Iterator[bytes]:
     """Yield a line for each package, and the totals of each tag."""
-    groups: dict[tuple[str, tuple[_Numbers, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
+    groups: dict[tuple[str, tuple[_Row, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
     for changeset in changesets:
         packages = tuple(numbers for body in changeset.collected() for numbers in body)
         report = changeset.report.about(wants)
@@ -198,9 +196,7 @@ def write_stat(
         yield _encoded(_wrapped(last, width or _WIDTH, first=" ", rest="   "))
 
 
-def _lines(
-    packages: Sequence[_Numbers], statements: Iterable[Statement], wants: Wants, palette: Palette
-) -> Iterator[str]:
+def _lines(packages: Sequence[_Row], statements: Iterable[Statement], wants: Wants, palette: Palette) -> Iterator[str]:
     colours: dict[tuple[str, str], str] = {}
     shares: defaultdict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
     versions: defaultdict[str, list[str]] = defaultdict(list)

@@ -5,6 +5,7 @@ JSON is ASCII, so that it is harmless wherever it is shown, and has a package on
 
 import csv
 import io
+import json
 import re
 import zlib
 from collections import Counter
@@ -39,7 +40,7 @@ from cachewatch.core.statements import BY_VERSION, Wants, of_kinds
 from cachewatch.report import words, words_file
 from cachewatch.report.digest_and_message_values import CsvTable
 
-_NOT_ASCII = re.compile("[^\x00-\x7e]")
+_NOT_ASCII = re.compile("[^\x00-\x7e]+")
 
 
 def encode(value: Any) -> bytes:
@@ -51,13 +52,7 @@ def ascii_only(data: bytes) -> bytes:
     """Escape all characters in JSON `data` that are not printable ASCII."""
     if data.isascii() and b"\x7f" not in data:
         return data
-    return _NOT_ASCII.sub(_escape, data.decode("utf-8")).encode("ascii")
-
-
-def _escape(match: re.Match[str]) -> str:
-    # JSON has escapes of 16 bits; what lies beyond takes two.
-    units = match[0].encode("utf-16-be")
-    return "".join(f"\\u{int.from_bytes(units[i : i + 2], 'big'):04x}" for i in range(0, len(units), 2))
+    return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], data.decode("utf-8")).encode("ascii")
 
 
 def pretty_json(value: object) -> bytes:
@@ -133,10 +128,8 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
     for statement in statements:
         for lost in statement.losses:
             if not lost.machine:
-                owners |= dict.fromkeys(
-                    ((lost.package, place) for place in lost.was or (lost.place,)),
-                    (statement.id, lost.loss is not None),
-                )
+                owner = (statement.id, lost.loss is not None)
+                owners |= dict.fromkeys(((lost.package, place) for place in lost.was or (lost.place,)), owner)
         for line in statement.lines if statement.kind in BY_VERSION else ():
             owners |= {(line.package, place): (statement.id, False) for place in line.story.places}
     return owners

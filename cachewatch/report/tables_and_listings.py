@@ -38,10 +38,8 @@ Row = tuple[Cell, ...]
 _SHORT_CELL = 14
 _WORDS = re.compile(r"(?<=\s)")  # where a cell may go on in the next line
 # The columns whose values, unless they are 0, were added or removed.
-_COLOURS = {
-    **dict.fromkeys(("added", "net added", "after"), "green"),
-    **dict.fromkeys(("removed", "net removed", "before", "until"), "red"),
-}
+_COLOURS = dict.fromkeys(("added", "net added", "after"), "green")
+_COLOURS |= dict.fromkeys(("removed", "net removed", "before", "until"), "red")
 _MAY_GO = COLOURS_OF_KINDS[StatementKind.UNREFERENCED]
 
 

@@ -33,14 +33,8 @@ _USUAL_VERSION = 12  # characters
 # These name compilers, systems or variants beside versions.
 _CONFIGURATIONS = (StatementKind.NARROWED, StatementKind.WIDENED, StatementKind.RECONFIGURED)
 # These name the versions of their specs as before or after; specs without a version are named, too.
-_OLD_VERSIONS = (
-    *LOSSES,
-    StatementKind.NARROWED,
-    StatementKind.SURPLUS,
-    StatementKind.MOVED,
-    StatementKind.UNREFERENCED,
-)
-_NEW_VERSIONS = (StatementKind.PLACE_GAINED, StatementKind.WIDENED, StatementKind.EXTRA_COPY)
+_BEFORE = (*LOSSES, StatementKind.NARROWED, StatementKind.SURPLUS, StatementKind.MOVED, StatementKind.UNREFERENCED)
+_AFTER = (StatementKind.PLACE_GAINED, StatementKind.WIDENED, StatementKind.EXTRA_COPY)
 NO_VERSION = "(no version)"
 
 
@@ -130,9 +124,9 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
         return f"{_versions(story.versions, most)} {fewer} for {old}, {more} for {new}".strip()
     named = _compilers if story.kind in _CONFIGURATIONS else partial(_versions, most=most)
     before, after = named(story.before), named(story.after)
-    if story.kind in _OLD_VERSIONS:
+    if story.kind in _BEFORE:
         before = before or NO_VERSION
-    elif story.kind in _NEW_VERSIONS:
+    elif story.kind in _AFTER:
         after = after or NO_VERSION
     if story.kind is StatementKind.MOVED:
         return f"{before} {moves(line, most)}".strip()
@@ -140,11 +134,8 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
         before, after = (value or words().text(story.kind, "missing") for value in (before, after))
     new = _versions(story.versions, most)
     left = {"there": _versions(story.remaining, most), "none": "no version" if story.after == ("",) else ""}
-    beside = left if story.kind is StatementKind.RETIRED else {}
-    values = {
-        "new" if story.versions == story.after else "some": new,
-        "also": "also" if story.remaining else "",
-    } | beside
+    values = {"new" if story.versions == story.after else "some": new, "also": "also" if story.remaining else ""}
+    values |= left if story.kind is StatementKind.RETIRED else {}
     text = next(iter(words().forms(story.kind, "fact", len(story.versions), before=before, after=after, **values)), "")
     if story.kind is StatementKind.UNREFERENCED and before and set(story.before) <= set(story.remaining):
         text = words().say(story.kind, "others_stay", before=before)
@@ -453,15 +444,8 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
         changed = {package: loss.compiler for package, loss in own_losses if loss.compiler and package in packages}
         key, compilers = "in_some" if len(changed) < len(packages) else "in_all", names(sorted({*changed.values()}))
         other = own.say("fates", key, len(changed), compilers=compilers) if changed else ""
-        text = own.say(
-            "fates",
-            loss_class,
-            len(packages),
-            of="" if parts else of,
-            stacks=named,
-            with_compiler=other,
-            for_target=for_target,
-        )
+        values = {"of": "" if parts else of, "stacks": named, "with_compiler": other, "for_target": for_target}
+        text = own.say("fates", loss_class, len(packages), **values)
         if loss_class is LossClass.GONE and one.kind not in OF_VALUES:
             whole = {lost.package for lost in one.losses if lost.is_of_removed}
             text += only_for(one.losses, {*packages} - whole, own, is_part=not whole.isdisjoint(packages))
