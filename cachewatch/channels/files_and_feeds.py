@@ -182,10 +182,24 @@ class FeedChannel(PublishedChannel):
     _config: FeedConfig
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one entry, with the metadata of its feed."""
-        target = str(self._place.path(subscription=rendered.subscription))
-        payload = msgspec.json.encode(_entry(rendered, self._config))
-        return [rendered.message(target, payload, "application/json")]
+        """Return one entry, with the metadata of its feed; its id depends only on the digest's key."""
+        name, addresses = rendered.subscription, (self._config.url, self._config.page)
+        url, page = (one_line((each or "").replace("{subscription}", name), 2000) for each in addresses)
+        feed_id, updated = url or urn(f"cachewatch:{name}"), timestamp(rendered.created)
+        sentences = [line if line.endswith((".", "!", "?")) else f"{line}." for line in rendered.bullets]
+        entry = FeedEntry(
+            id=urn(f"{feed_id}#{rendered.key}"),
+            title=one_line(rendered.title),
+            updated=updated,
+            link=one_line(rendered.archive_url or "", 2000),
+            tags=tuple(map(one_line, rendered.tags)),
+            summary=one_line(" ".join(sentences), _LONGEST_SUMMARY),
+            content=markup(rendered.feed or rendered.text),
+            is_html=bool(rendered.feed),
+        )
+        feed = Feed(id=feed_id, title=f"cachewatch {one_line(name)}", updated=updated, url=url, page=page)
+        payload = msgspec.json.encode(_DigestEntry(feed, entry))
+        return [rendered.message(str(self._place.path(subscription=name)), payload, "application/json")]
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Write the feed with this entry and those sent before."""
@@ -203,28 +217,6 @@ class FeedChannel(PublishedChannel):
         return SENT
 
 
-def _entry(rendered: RenderedDigest, config: FeedConfig) -> _DigestEntry:
-    """Return the entry of a digest; its id depends only on the digest's key, so a repeated entry has the same id."""
-    url, page = (
-        one_line((address or "").replace("{subscription}", rendered.subscription), 2000)
-        for address in (config.url, config.page)
-    )
-    feed_id, updated = url or urn(f"cachewatch:{rendered.subscription}"), timestamp(rendered.created)
-    sentences = [line if line.endswith((".", "!", "?")) else f"{line}." for line in rendered.bullets]
-    entry = FeedEntry(
-        id=urn(f"{feed_id}#{rendered.key}"),
-        title=one_line(rendered.title),
-        updated=updated,
-        link=one_line(rendered.archive_url or "", 2000),
-        tags=tuple(map(one_line, rendered.tags)),
-        summary=one_line(" ".join(sentences), _LONGEST_SUMMARY),
-        content=markup(rendered.feed or rendered.text),
-        is_html=bool(rendered.feed),
-    )
-    title = f"cachewatch {one_line(rendered.subscription)}"
-    return _DigestEntry(Feed(id=feed_id, title=title, updated=updated, url=url, page=page), entry)
-
-
 def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
     """Return the whole feed with a new entry and `older` ones; its page is by default that of the newest digest."""
     new = _decode(message.payload)
@@ -240,9 +232,8 @@ def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
             size, count = size + len(sent.payload), count + 1
         if sent is message or (size <= _MOST_BYTES and count <= most):
             entries.append(entry)
-    feed = msgspec.structs.replace(
-        new.feed, updated=max(entry.updated for _, entry in known.values()), page=new.feed.page or entries[0].link
-    )
+    updated = max(entry.updated for _, entry in known.values())
+    feed = msgspec.structs.replace(new.feed, updated=updated, page=new.feed.page or entries[0].link)
     data = render(TEMPLATE, feed=feed, entries=entries).encode()
     ET.fromstring(data)  # noqa: S314  nobody shall get what cannot be parsed; we wrote it
     return data

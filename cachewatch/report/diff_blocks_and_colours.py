@@ -502,11 +502,8 @@ def _unnamed(facts: Mapping[str, Delta], named: Set[str], asked: Requested) -> I
             yield f"{'operating system' if name == 'oses' else name.removesuffix('s')} {', '.join(parts)}"
 
 
-COLOURS_OF_KINDS = {
-    **dict.fromkeys((StatementKind.PACKAGE_REMOVED, StatementKind.DOWNGRADED, StatementKind.PLACE_LOST), "red"),
-    **dict.fromkeys(ADDING, "green"),
-    **dict.fromkeys(_TO_BE_WATCHED, "yellow"),
-}
+_BAD = (StatementKind.PACKAGE_REMOVED, StatementKind.DOWNGRADED, StatementKind.PLACE_LOST)
+COLOURS_OF_KINDS = dict.fromkeys(_BAD, "red") | dict.fromkeys(ADDING, "green") | dict.fromkeys(_TO_BE_WATCHED, "yellow")
 
 
 def colour_of(kind: StatementKind, severity: Severity = Severity.NEWS) -> str:

@@ -52,11 +52,8 @@ def grouped_reports(changesets: Iterable[Changeset], asked: Requested) -> list[R
     groups: list[ReportGroup] = []
     for changeset in changesets:
         report = read_report(changeset, asked)
-        group = ReportGroup(
-            reports=(report,),
-            shown=blocks_of(report, asked),
-            causes=None if changeset.explain is None else tuple(changeset.explain()),
-        )
+        causes = None if changeset.explain is None else tuple(changeset.explain())
+        group = ReportGroup(reports=(report,), shown=blocks_of(report, asked), causes=causes)
         alike = next((number for number, known in enumerate(groups) if known.is_like(group)), None)
         if alike is None:
             groups.append(group)

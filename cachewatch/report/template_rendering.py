@@ -255,10 +255,6 @@ def write_page(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator
     """Yield one HTML page about all tags."""
     groups = grouped_reports(changesets, asked)
     count = sum(len(told.reports) for told in groups)
-    page = render(
-        "page.html.j2",
-        title=f"What changed in {groups[0].name if len(groups) == 1 else number(count, 'tag')}",
-        tags=groups,
-        script_hash=script_hash("\n" + render("_page.js.j2")),
-    )
-    yield page.encode()
+    title = f"What changed in {groups[0].name if len(groups) == 1 else number(count, 'tag')}"
+    script = script_hash("\n" + render("_page.js.j2"))
+    yield render("page.html.j2", title=title, tags=groups, script_hash=script).encode()

@@ -57,14 +57,17 @@ def first_of(texts: Sequence[str], most: int = MOST_NAMES, rest: str = " and {:,
 
 def names(found: Sequence[str], most: int = MOST_NAMES) -> str:
     """Return the first `most` of untrusted names, made safe and cut, and how many more there are."""
-    most = _named(len(found), most)
-    return first_of([*(safe_name(name)[:_LONGEST_NAME] for name in found[:most]), *found[most:]], most)
+    return first_of(_cut(found, most), most)
 
 
 def and_more(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
     """Return what `names` returns, with the number of the others in the words `own`: `umpire, raja, chai, 7 more`."""
-    shown = (safe_name(text)[:_LONGEST_NAME] for text in texts[: most + 1])
-    return listed([*shown, *texts[most + 1 :]], own, most)
+    return listed(_cut(texts, most), own, most)
+
+
+def _cut(texts: Sequence[str], most: int) -> list[str]:
+    """Return untrusted names with those made safe and cut that may be shown if no more than `most` are."""
+    return [*(safe_name(text)[:_LONGEST_NAME] for text in texts[: most + 1]), *texts[most + 1 :]]
 
 
 def listed(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
@@ -287,13 +290,9 @@ def other_value(effect: Effect, own: Words, noun: tuple[str, str] = ("spec", "sp
     """Return what else changed with values, for one of them: `gcc 13.2.0 -> 14.1.0 for 4 specs of zlib`."""
     key = {StatementKind.BESIDE: "newly", StatementKind.NO_LONGER: "without"}.get(effect.kind, "")
     values = safe_name(" ".join(map(_value, effect.before or effect.after)))
-    return own.say(
-        "migration",
-        "other",
-        change=own.say("migration", key, values=values) if key else change_of_values(effect),
-        specs=number(effect.specs, *noun),
-        names=names(effect.packages, most),
-    )
+    change = own.say("migration", key, values=values) if key else change_of_values(effect)
+    specs = number(effect.specs, *noun)
+    return own.say("migration", "other", change=change, specs=specs, names=names(effect.packages, most))
 
 
 def change_of_values(statement: Statement | Effect) -> str:

@@ -224,17 +224,10 @@ def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
     own = digest.assessment.environment
     if own is not None and own.not_here:
         texts.append(words.say("binaries", "not_here", len(own.not_here)))
-    texts += [
-        words.say(
-            "other",
-            "hidden",
-            packages=number(one.packages, "package"),
-            name=safe(one.name),
-            until=safe(one.until),
-            reason=safe(one.reason).rstrip("."),
-        )
-        for one in digest.silenced
-    ]
+    for silence in digest.silenced:
+        packages, reason = number(silence.packages, "package"), safe(silence.reason).rstrip(".")
+        name, until = safe(silence.name), safe(silence.until)
+        texts.append(words.say("other", "hidden", packages=packages, name=name, until=until, reason=reason))
     zone = ZoneInfo(digest.zone)
     for gap in (gap for span in digest.spans for gap in span.gaps):
         since, until = (f"{day.day} {day:%B %Y}" for day in (gap.since.astimezone(zone), gap.until.astimezone(zone)))
@@ -262,12 +255,8 @@ def sections(digest: Digest, words: Words) -> list[Section]:
     waiting = {one.statement for one in found.facts if one.rank is Rank.SUSPICION}
     losses = [one for one in found.losses if one.statement not in waiting]
     made = [_losses(losses, (one,), digest, words) for one in (LossClass.GONE, LossClass.GOING, LossClass.OTHER)]
-    others = {
-        one.kind
-        for tag in digest.tags
-        for one in tag.statements
-        if one.severity is not Severity.ROUTINE and not one.kind.is_of_tag and one.kind not in _IN_TABLE
-    }
+    kinds = {one.kind for tag in digest.tags for one in tag.statements if one.severity is not Severity.ROUTINE}
+    others = [kind for kind in kinds if not kind.is_of_tag and kind not in _IN_TABLE]
     made += [_changes(kind, digest, words) for kind in (*_CLAUSES, *sorted(others, key=lambda kind: kind.rank))]
     made.append(_losses(losses, (LossClass.KEPT, LossClass.EQUAL), digest, words))
     return [_with_tags(one) for one in made if one.rows]
@@ -323,13 +312,9 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
             )
         )
     named = words.say("sections", "machines", machines=safe(machine)) if machine else ""
-    return Section(
-        name=name,
-        heading=words.text("sections", key),
-        remark="; ".join(filter(None, (named, words.text("sections", f"{key}_remark")))),
-        is_bad=name == "gone",
-        rows=_merged(rows, digest, words),
-    )
+    remark = "; ".join(filter(None, (named, words.text("sections", f"{key}_remark"))))
+    heading, shown = words.text("sections", key), _merged(rows, digest, words)
+    return Section(name=name, heading=heading, remark=remark, is_bad=name == "gone", rows=shown)
 
 
 def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, has_targets: bool) -> str:
@@ -352,7 +337,6 @@ def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, 
 
 def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
     lines = lines_of(digest, kind)
-    is_of_versions = kind in _CLAUSES
     rows = []
     for line, tag in lines:
         fall = words.text(kind, "mistake") if any(falls(*pair) for pair in line.story.pairs) else ""
@@ -372,13 +356,9 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
         is_old_there = any(line.story.still_there for line, _ in lines)
         yours = words.text("sections", "for_yours") if digest.environment is not None else ""
         remark = words.say("sections", "old_but" if is_old_there else "no_old", for_yours=yours)
-    return Section(
-        name=kind.value,
-        heading=words.text("sections", kind) if is_of_versions else words.text(kind, "heading"),
-        remark=remark,
-        is_bad=kind is StatementKind.DOWNGRADED,
-        rows=_merged(rows, digest, words),
-    )
+    heading = words.text("sections", kind) if kind in _CLAUSES else words.text(kind, "heading")
+    is_bad = kind is StatementKind.DOWNGRADED
+    return Section(name=kind.value, heading=heading, remark=remark, is_bad=is_bad, rows=_merged(rows, digest, words))
 
 
 def lines_of(digest: Digest, kind: StatementKind) -> list[tuple[Line, TagDigest]]:

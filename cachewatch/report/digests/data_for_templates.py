@@ -373,13 +373,13 @@ _MOST_EXAMPLES = 3
 Ranked = tuple[int, int, str, Example]
 
 
-class DigestPart(Struct, frozen=True):
+class DigestPart(Struct):
     """The parts of some packages that a digest needs."""
 
-    versions: tuple[VersionsChange, ...]
-    examples: list[Ranked]
-    installable: tuple[str, ...]  # packages
-    csv: bytes
+    versions: list[VersionsChange] = []
+    examples: list[Ranked] = []  # the best
+    installable: list[str] = []  # packages
+    csv: bytes = b""
 
 
 class DigestCollector:
@@ -388,28 +388,26 @@ class DigestCollector:
     def __init__(self, wants: Wants, *, has_table: bool = True) -> None:
         """Collect only changes of kinds that `wants` accepts."""
         self._wants = wants
-        self._versions: list[VersionsChange] = []
-        self._examples: list[Ranked] = []
-        self._installable: list[str] = []
-        self._csv = CsvCollector()
         self._has_table = has_table
+        self._part = DigestPart()
+        self._csv = CsvCollector()
 
     def add(self, change: PackageChange) -> None:
         """Keep the versions, the example and the table rows of one package."""
         if not self._wants(change.kinds):
             return
         if delta := change.facts["versions"]:
-            self._versions.append(VersionsChange(change.package, delta.added, delta.removed))
+            self._part.versions.append(VersionsChange(change.package, delta.added, delta.removed))
         if self._has_table:
             self._csv.add(change)
         if example := _example(change):
-            self._installable.append(change.package)
-            self._examples = _best([*self._examples, example])
+            self._part.installable.append(change.package)
+            self._part.examples = _best([*self._part.examples, example])
 
     def take(self) -> DigestPart:
         """Return the collected parts."""
-        table = csv_table(self._csv.take())
-        return DigestPart(tuple(self._versions), self._examples, tuple(self._installable), table)
+        self._part.csv = csv_table(self._csv.take())
+        return self._part
 
 
 def read_tag_digest(
@@ -425,14 +423,12 @@ def read_tag_digest(
     `wants` selects statements about the whole tag; it selects lines, too, unless `wants_line` is given. The table of
     changes may take `room` bytes, or MOST_CSV if that is None.
     """
-    examples: list[Ranked] = []
-    installable: list[str] = []
-    versions: list[VersionsChange] = []
+    whole = DigestPart()
     table = CsvPacker(changeset.after.tag or "", MOST_CSV if room is None else room)
     for taken in changeset.collected():
-        versions += taken.versions
-        examples = _best([*examples, *taken.examples])
-        installable += taken.installable
+        whole.versions += taken.versions
+        whole.examples = _best([*whole.examples, *taken.examples])
+        whole.installable += taken.installable
         table.add(taken.csv)
     report = changeset.report
     wants_line = wants_line or (lambda line: is_wanted(line, wants))
@@ -447,9 +443,9 @@ def read_tag_digest(
         report=report.about(wants),
         statements=shown,
         rest=rest,
-        versions=tuple(versions),
-        examples=tuple(example for *_, example in examples),
-        installable=tuple(installable),
+        versions=tuple(whole.versions),
+        examples=tuple(example for *_, example in whole.examples),
+        installable=tuple(whole.installable),
         table=table.finish(),
         unreadable=report.unreadable,
     )

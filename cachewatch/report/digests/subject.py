@@ -187,10 +187,9 @@ class Clause:
         # Where another snapshot lacks nothing, readers are asked to move there.
         digest = self._digest
         is_moving = digest and is_pinned_base(digest, tag.base) and not any(pin.best for pin in digest.pinned)
-        own, lacks = (
-            self._words.forms("snapshot", key, n, packages=number(n, "package"), some=some, tag=safe(tag.tag))
-            for key in (("moving", "moving") if is_moving else ("it_lacks", "lacks"))
-        )
+        keys = ("moving", "moving") if is_moving else ("it_lacks", "lacks")
+        values = {"packages": number(n, "package"), "some": some, "tag": safe(tag.tag)}
+        own, lacks = (self._words.forms("snapshot", key, n, **values) for key in keys)
         return [*(f"{wordings[0]}: {one}" for one in own), *lacks]
 
     @property
@@ -264,10 +263,11 @@ class Clause:
         """The values that sentences about one statement may use."""
         pin = self.first.pin
         if pin is not None:
+            newest = safe(pin.newest)
             return {
                 "tag": safe(pin.tag)[:_LONGEST_NAME],
-                "newest": f"; the newest is {safe(pin.newest)}" if pin.newest else "",
-                "left": safe(pin.newest),
+                "newest": newest and f"; the newest is {newest}",
+                "left": newest,
             }
         one = self.first.statement
         if one is None:
