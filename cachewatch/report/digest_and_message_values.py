@@ -185,6 +185,10 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
             is_unknown=any(span.is_unknown for span in self.spans),
         )
 
+    def is_pinned_to(self, tag: str) -> bool:
+        """Tell whether readers are pinned to this snapshot, and it still exists."""
+        return any(pin.tag == tag and not pin.is_gone for pin in self.pinned)
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing happened that the subscription reports."""

@@ -7,16 +7,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from cachewatch.core.escaping_and_mentions import safe, safe_name
-from cachewatch.core.graphs_and_attribution import (
-    WEAKEST,
-    Cause,
-    Causes,
-    Explanation,
-    GraphNode,
-    LockChange,
-    Value,
-    What,
-)
+from cachewatch.core.graphs_and_attribution import WEAKEST, Cause, Causes, Explanation, GraphNode, LockChange, What
 from cachewatch.core.statement_kinds import CauseCount, Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import NO_COMPILER
 from cachewatch.report.json_and_csv import attributed, attributed_json, cause_json, encode
@@ -72,7 +63,7 @@ def change_of(cause: Cause) -> str:
     return change_in_words(cause) if is_version else safe_name(cause.what.value.replace("-", " "))
 
 
-def _text(value: Value) -> str:
+def _text(value: str | Sequence[str]) -> str:
     return safe_name(value if isinstance(value, str) else " ".join(value)) or "none"
 
 

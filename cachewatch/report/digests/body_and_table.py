@@ -27,14 +27,7 @@ from cachewatch.core.versions_spellings_targets import falls, sorted_versions
 from cachewatch.report import words as phrases
 from cachewatch.report.dates_and_totals import there_since
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, base_of
-from cachewatch.report.digests.subject import (
-    Clause,
-    capitalized,
-    clauses_of,
-    is_pinned_base,
-    is_rebuilt_again,
-    lacking_only_for,
-)
+from cachewatch.report.digests.subject import Clause, capitalized, clauses_of, is_rebuilt_again, lacking_only_for
 from cachewatch.report.words import MOST_NAMES, and_more, number, only_for, stack_name, stacks_named
 from cachewatch.report.words_file import Words
 
@@ -275,7 +268,7 @@ def _with_tags(section: Section) -> Section:
 def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest: Digest, words: Words) -> Section:
     # The sentence on a whole stack says where its packages are now.
     own = [one for one in losses if one.loss_class in classes and (one.statement.kind in LOSSES or len(classes) == 1)]
-    is_snapshot = bool(own) and all(is_pinned_base(digest, one.tag.base) for one in own)
+    is_snapshot = bool(own) and all(digest.is_pinned_to(one.tag.base) for one in own)
     is_harmless = len(classes) > 1
     name = "harmless" if is_harmless else classes[0].value
     key = "gone_snapshot" if name == "gone" and is_snapshot else name

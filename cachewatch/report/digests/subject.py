@@ -186,7 +186,7 @@ class Clause:
         some = lacking_only_for(tag.statements, self._words)
         # Where another snapshot lacks nothing, readers are asked to move there.
         digest = self._digest
-        is_moving = digest and is_pinned_base(digest, tag.base) and not any(pin.best for pin in digest.pinned)
+        is_moving = digest and digest.is_pinned_to(tag.base) and not any(pin.best for pin in digest.pinned)
         keys = ("moving", "moving") if is_moving else ("it_lacks", "lacks")
         values = {"packages": number(n, "package"), "some": some, "tag": safe(tag.tag)}
         own, lacks = (self._words.forms("snapshot", key, n, **values) for key in keys)
@@ -422,11 +422,6 @@ class Clause:
             "still": "" if n == of else words.say("returned", "still", of - n, there=there),
             "failed": words.text("returned", "failed") if self._digest and self._digest.assessment.is_wait_over else "",
         }
-
-
-def is_pinned_base(digest: Digest, tag: str) -> bool:
-    """Tell whether readers are pinned to this snapshot, and it still exists."""
-    return any(pin.tag == tag and not pin.is_gone for pin in digest.pinned)
 
 
 def lacking_only_for(statements: Iterable[Statement], words: Words) -> str:
