@@ -17,13 +17,11 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 from hashlib import sha256
 from html import escape
 from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import OneByOne, without_secret_url
@@ -134,21 +132,26 @@ _ADDRESS = re.compile(r"https?://[!-~]{1,1000}")  # addresses to which every cha
 _LABEL = re.compile(r"([^:]{1,60}:) (?=\S)")  # the label of a bullet, up to its first colon
 
 
-class _Brief(Struct, frozen=True):
+class _Brief:
     """The part of a digest that chats show, as plain text without mentions and links."""
 
-    title: str
-    bullets: tuple[tuple[str, str], ...]  # the label, which is bold and may be empty, and the text
-    about: str
-    link: str | None
-    colour: str  # of the bar beside it, as mails have it: #1a7f37
-    created: datetime
+    def __init__(self, rendered: RenderedDigest) -> None:
+        self.title = chat_title(rendered)
+        self.bullets = [  # the label, which is bold and may be empty, and the text
+            (label[1], line[label.end() :]) if (label := _LABEL.match(line)) else ("", line)
+            for line in (_harmless(bullet, _BULLET) for bullet in rendered.bullets)
+        ]
+        self.about = _harmless(rendered.subtitle, _BULLET)
+        link = rendered.archive_url
+        self.link = link if link and _ADDRESS.fullmatch(link) and not set('<>"') & set(link) else None
+        self.colour: str = entries("theme.toml")["colors"][rendered.level]  # of the bar beside it: #1a7f37
+        self.created = rendered.created
 
 
 def webhook_body(preset: str, rendered: RenderedDigest) -> bytes:
     """Return the body of a webhook's request in ASCII, in the layout of the chat `preset`."""
     if preset != "json":
-        return json.dumps(_CHATS[preset](_brief(rendered))).encode("ascii")
+        return json.dumps(_CHATS[preset](_Brief(rendered))).encode("ascii")
     body = {
         "type": "cachewatch.notice" if rendered.is_notice else "cachewatch.digest",
         **{name: getattr(rendered, name) for name in _AS_IT_IS},
@@ -162,7 +165,7 @@ def webhook_body(preset: str, rendered: RenderedDigest) -> bytes:
 
 def chat_text(rendered: RenderedDigest) -> str:
     """Return the text below the title, for a chat that shows plain text; the title itself if there is none."""
-    brief = _brief(rendered)
+    brief = _Brief(rendered)
     return "\n".join(_lines(brief)) or brief.title
 
 
@@ -171,21 +174,6 @@ def chat_title(rendered: RenderedDigest) -> str:
     urgent = "URGENT " if rendered.is_urgent else ""
     about = _NAME if rendered.is_notice else f"{_NAME} {one_line(rendered.subscription, 40)}"
     return _harmless(f"{urgent}{about}: {rendered.title}", _TITLE)
-
-
-def _brief(rendered: RenderedDigest) -> _Brief:
-    link = rendered.archive_url
-    return _Brief(
-        title=chat_title(rendered),
-        bullets=tuple(
-            (label[1], line[label.end() :]) if (label := _LABEL.match(line)) else ("", line)
-            for line in (_harmless(bullet, _BULLET) for bullet in rendered.bullets)
-        ),
-        about=_harmless(rendered.subtitle, _BULLET),
-        link=link if link and _ADDRESS.fullmatch(link) and not set('<>"') & set(link) else None,
-        colour=entries("theme.toml")["colors"][rendered.level],
-        created=rendered.created,
-    )
 
 
 def _harmless(text: str, most: int) -> str:

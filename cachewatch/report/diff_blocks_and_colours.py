@@ -343,16 +343,11 @@ def _section(own: Sequence[Chosen], asked: Requested) -> Block:
     packages = {name for one in own for name in one.packages}
     counts = _sum(one.counts for one in own)
     is_shared = kind in LOSSES and counts != _sum(each for each, _ in entries)
-    shared = wording().text(kind, "shared") if is_shared else ""
-    return Block(
-        kind=kind,
-        severity=severity,
-        title=wording().text(kind, "heading"),
-        total=", ".join(filter(None, (number(len(packages), "package"), signed(counts)))) + shared,
-        entries=tuple(make() for _, make in entries[:most]),
-        more=_more([each for each, _ in entries[most:]]),
-        packages=len(packages),
-    )
+    counted = ", ".join(filter(None, (number(len(packages), "package"), signed(counts))))
+    counted += wording().text(kind, "shared") if is_shared else ""
+    shown, more = tuple(make() for _, make in entries[:most]), _more([each for each, _ in entries[most:]])
+    heading, n = wording().text(kind, "heading"), len(packages)
+    return Block(kind=kind, severity=severity, title=heading, total=counted, entries=shown, more=more, packages=n)
 
 
 def _more(left_out: Sequence[Counts]) -> str:

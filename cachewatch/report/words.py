@@ -235,17 +235,12 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
 
 def retired(lines: Iterable[Line], own: Words, most: int = MOST_NAMES, stacks: int = MOST_NAMES) -> str:
     """Return the older versions that stacks lost in a prune, `py-build 1.2.1 from e4s, hep`, at most `most`."""
-    found = [
-        own.say(
-            "prune",
-            "version",
-            package=safe_name(line.package),
-            version=_versions(line.story.before, MOST_NAMES) or NO_VERSION,
-            stacks=stacks_named({place.stack for place in line.story.places}, stacks),
-        )
-        for line in lines
-        if line.story.kind is StatementKind.RETIRED
-    ]
+    found = []
+    for story, package in ((line.story, safe_name(line.package)) for line in lines):
+        if story.kind is StatementKind.RETIRED:
+            version = _versions(story.before, MOST_NAMES) or NO_VERSION
+            named = stacks_named({place.stack for place in story.places}, stacks)
+            found.append(own.say("prune", "version", package=package, version=version, stacks=named))
     more = [own.say("other", "more", len(found) - most)] if len(found) > most else []
     return "; ".join((*found[:most], *more))
 

@@ -73,7 +73,10 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     own += _concretizing(settled, digest, words, is_copied=is_copied) if concretizes else ()
     own += ["spack -e . install"] if not assessment.is_waiting and (concretizes or is_copied) else []
     own += _copying(words) if is_copied else ()
-    moving = [line for one in moves for line in _move(one, digest, urls, words)]
+    moving: list[str] = []
+    for one in moves:
+        moving += _comment(words.text("todo", "old_mirror"))
+        moving += [_add_mirror(digest, one.source, one.tag, urls), f"spack -e . mirror remove {one.name}"]
     lines = _for_older(newer, digest, urls, words)
     if is_apart:
         lines += _either([*moving, *_CONCRETIZE, *(_copying(words) if is_best else ())], moves, words, is_whole=True)
@@ -144,12 +147,6 @@ def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is
         "spack -e . concretize --force",
         *(_comment(words.text("todo", "everybody")) if condition and is_copied else ()),
     ]
-
-
-def _move(action: Action, digest: Digest, urls: Mapping[str, str], words: Words) -> list[str]:
-    """Return the commands that replace the mirror of a pinned snapshot with that of the one to move to."""
-    comment = _comment(words.text("todo", "old_mirror"))
-    return [*comment, _add_mirror(digest, action.source, action.tag, urls), f"spack -e . mirror remove {action.name}"]
 
 
 def _for_older(newer: Iterable[tuple[str, str]], digest: Digest, urls: Mapping[str, str], words: Words) -> list[str]:
@@ -229,17 +226,11 @@ def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
     is_said = not (is_for_some or moved) and (not days or any(not one.since for one in settled))
     if is_said or digest.environment is not None:
         return ""
-    cases = [
-        words.say(
-            "todo",
-            "unless_lock-files",
-            day=day_of(one.name),
-            tag=safe(one.tag),
-            other=words.text("todo", "other_machine") if moved else "",
-            or_with=todo.or_with_old(one, digest, words, MOST_NAMES),
-        )
-        for one in days[:1]
-    ]
+    cases = []
+    for one in days[:1]:
+        day, tag, with_old = day_of(one.name), safe(one.tag), todo.or_with_old(one, digest, words, MOST_NAMES)
+        other = words.text("todo", "other_machine") if moved else ""
+        cases.append(words.say("todo", "unless_lock-files", day=day, tag=tag, other=other, or_with=with_old))
     others = [name for one in settled if one.because is Because.OTHER for name in one.names]
     cases += [words.say("todo", "unless_other", names=and_more(others, words))] if others else []
     cases += [] if digest.assessment.due or days != asked else todo.cases_of(digest, words)

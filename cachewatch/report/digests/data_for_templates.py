@@ -54,38 +54,24 @@ class DigestForm(Struct, frozen=True, kw_only=True):
 WHOLE = DigestForm()
 
 
-class Contents(Struct, frozen=True, kw_only=True):
+class Contents:
     """The sentences and rows of a digest; all forms have parts of them."""
 
-    words: Words
-    advice: str
-    todo: list[str]
-    steps: tuple[str, list[str]]
-    happened: list[str]
-    still_open: list[str]
-    routine: list[str]
-    sections: list[first_screen.Section]
-
-
-def contents_of(digest: Digest, words: Words) -> Contents:
-    """Return the sentences and rows of a digest."""
-    sections = first_screen.sections(digest, words)
-    happened = first_screen.happened(digest, words, sum(len(section.rows) for section in sections))
-    return Contents(
-        words=words,
-        advice=advice(digest, words),
-        todo=todo(digest, words),
-        steps=steps(digest, words),
-        happened=happened,
-        still_open=still_open(digest, words),
-        routine=first_screen.routine(digest, words, happened),
-        sections=sections,
-    )
+    def __init__(self, digest: Digest, words: Words) -> None:
+        """Write them in these words."""
+        self.words = words
+        self.advice = advice(digest, words)
+        self.todo = todo(digest, words)
+        self.steps = steps(digest, words)
+        self.sections = first_screen.sections(digest, words)
+        self.happened = first_screen.happened(digest, words, sum(len(section.rows) for section in self.sections))
+        self.still_open = still_open(digest, words)
+        self.routine = first_screen.routine(digest, words, self.happened)
 
 
 def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, contents: Contents | None = None) -> Data:
     """Return `digest` as plain data for templates; `clean` is applied to untrusted text."""
-    contents = contents or contents_of(digest, words())
+    contents = contents or Contents(digest, words())
     made = _Maker(digest, form, clean, contents.words)
     assessment = digest.assessment
     key, commands = contents.steps if form.rows else ("", [])

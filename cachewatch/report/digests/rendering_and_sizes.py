@@ -22,7 +22,7 @@ from cachewatch.report.digest_and_message_values import (
 )
 from cachewatch.report.digests import subject as headline
 from cachewatch.report.digests.body_and_table import subtitle
-from cachewatch.report.digests.data_for_templates import DigestForm, cleaner, contents_of, moment, view
+from cachewatch.report.digests.data_for_templates import Contents, DigestForm, cleaner, moment, view
 from cachewatch.report.environment_words import Data
 from cachewatch.report.json_and_csv import COLUMNS, MOST_CSV, csv_rows, encode, statement_values
 from cachewatch.report.template_rendering import Job, script_hash, source, templates_of
@@ -111,7 +111,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
 
     def __post_init__(self) -> None:
         self.words = words(self.folder)
-        self.contents = contents_of(self.digest, self.words)
+        self.contents = Contents(self.digest, self.words)
         self.head: dict[str, Any] = {  # which is the same whatever the length of the rest
             "title": headline.title(self.digest, self.words),
             "sentence": headline.sentence(self.digest, self.words),
