@@ -8,13 +8,12 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
@@ -28,7 +27,7 @@ from cachewatch.documents import spec_nodes_and_graphs as spec_nodes
 from cachewatch.documents.front_matter_and_limits import load_yaml
 from cachewatch.documents.parsing_and_diagnostics import about_content, parse_side
 from cachewatch.documents.records import KnownRecords
-from cachewatch.errors import UnknownRevision, UnreadableDocument, UsageError, WorkFailed
+from cachewatch.errors import UnreadableDocument, UsageError, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
 from cachewatch.git.tags_and_documents import (
@@ -108,7 +107,7 @@ def file_of(path: Path) -> Path:
 def read_lock(data: bytes, name: str) -> Environment:
     """Return the environment in the bytes of a lock file; `name` names it in errors."""
     _, nodes, roots = _parts(data, name)
-    needs, lookup = [], _lookup(nodes)
+    lookup, needs = _lookup(nodes), []
     for spec_hash, node in nodes.items():
         if node.external is None:
             arch = node.arch or spec_nodes.Arch("", "", "")
@@ -265,19 +264,15 @@ def listed(listing: Listing, name: str) -> CacheContents:
     for found in read_documents(listing):
         if isinstance(found, Document):
             holdings[found.package] = found.specs
-            diagnostics += found.diagnostics
-        else:
-            diagnostics.append(found)
-    side = listing.side
-    named = ("" if name == "." else name, side.tag, side.revision and f"at {side.revision[:10]}")
-    where = " ".join(filter(None, named))
-    is_pruned = tag_names.is_mutable(side.tag)
-    return CacheContents(holdings, where, is_pruned, tuple(diagnostics), revision=side.revision, tag=side.tag)
+        diagnostics += found.diagnostics if isinstance(found, Document) else [found]
+    tag, revision = listing.side.tag, listing.side.revision
+    where = " ".join(filter(None, ("" if name == "." else name, tag, revision and f"at {revision[:10]}")))
+    return CacheContents(holdings, where, tag_names.is_mutable(tag), tuple(diagnostics), revision, tag)
 
 
 class _SideState(Struct):
-    found: dict[Need, Resolution] = field(default_factory=dict)
-    unread: set[str] = field(default_factory=set)  # packages with a document that cannot be read
+    found: dict[Need, Resolution] = {}
+    unread: set[str] = set()  # packages with a document that cannot be read
 
 
 # By name and package: each blob, with the states that have it, and whether specs are pruned from its tag there.
@@ -296,7 +291,7 @@ def cover_both(
     restored: Restored = MappingProxyType({}),
     isolation: Isolation = INLINE,
 ) -> tuple[Coverage, Coverage]:
-    """Return the coverage of `environment` by the tags in `before` and in `after`; a binary in one tag is enough.
+    """Return the coverage of `environment` by the tags of `before` and of `after`; a binary in one tag is enough.
 
     In `before`, packages in `bases` are read in the revisions named there, and `restored` documents replace others. If
     a document cannot be read, the other state's document of its package counts for both, so that this is no loss.
@@ -313,19 +308,13 @@ def cover_both(
             places[added[package].blob.name, package] = (added[package].blob, [(state, tag_names.is_mutable(tag))])
         parts = [(environment.packages - others.keys() - added.keys(), revision)]
         parts += [(environment.packages & {package}, base) for package, base in others.items()]
-        for packages, base_of in parts:
-            tree = tags[base_of.commit].get(base_of.tag or "")
-            if base_of.tag and tree is None:
-                continue  # this tag was not there yet, or is not any more
-            with suppress(UnknownRevision):
-                listing = (
-                    list_tree(repository, base_of, base_of.tag, tree, packages.__contains__)
-                    if base_of.tag and tree
-                    else list_revision(repository, base_of, packages.__contains__)
-                )
-                for package, blob in listing.blobs.items():
-                    place = places.setdefault((blob.name, package), (blob, []))
-                    place[1].append((state, tag_names.is_mutable(base_of.tag)))
+        for packages, base in parts:
+            base_tag = base.tag or ""
+            tree = tags[base.commit].get(base_tag)  # None if this tag was not there yet, or is not any more
+            blobs = list_tree(repository, base, base_tag, tree, packages.__contains__).blobs if tree else {}
+            for package, blob in blobs.items():
+                _, states = places.setdefault((blob.name, package), (blob, []))
+                states.append((state, tag_names.is_mutable(base_tag)))
     if places:
         _contents_read(GitReader(repository, restored), environment, places, isolation)
     for state, other in ((old, new), (new, old)):
@@ -350,11 +339,9 @@ def _contents_read(reader: GitReader, environment: Environment, places: _Places,
         (replace(environment, needs=tuple(by_package[package])), blob, content)
         for (_, package), blob, content in zip(places, blobs, reader.read(blobs), strict=True)
     )
-    answers = (
-        each
-        for asked, found in isolation.each(_answers, questions, lambda asked: about_content(asked[1:]))
-        for each in ([None] * len(asked) if isinstance(found, WorkFailed) else found)
-    )
+    answered = isolation.each(_answers, questions, lambda asked: about_content(asked[1:]))
+    known = ([None] * len(asked) if isinstance(found, WorkFailed) else found for asked, found in answered)
+    answers = itertools.chain.from_iterable(known)
     for (_, package), (_, states), covered in zip(places, places.values(), answers, strict=True):
         for state, is_pruned in states:
             if covered is None:
@@ -368,8 +355,9 @@ def _answers(questions: Sequence[_Question]) -> list[_Answer | None]:
     answers: list[_Answer | None] = []
     for needed, blob, content in questions:
         document = parse_side(blob, content, KnownRecords())
-        holdings = {needed.needs[0].package: document.specs} if isinstance(document, Document) else None
-        answers.append(
-            None if holdings is None else {p: cover(needed, holdings, is_pruned=p).needs for p in (False, True)}
-        )
+        if isinstance(document, Document):
+            specs = {needed.needs[0].package: document.specs}
+            answers.append({pruned: cover(needed, specs, is_pruned=pruned).needs for pruned in (False, True)})
+        else:
+            answers.append(None)
     return answers
