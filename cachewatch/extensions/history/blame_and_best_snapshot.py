@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -36,7 +36,7 @@ _HOLDERS = """
 """
 
 
-class SpecStay(Struct, frozen=True, kw_only=True):
+class SpecStay(Struct, frozen=True):
     """A period in which the same stacks of a tag had a spec."""
 
     life: int  # the position in `lives` of the life that this period is part of
@@ -49,7 +49,7 @@ class SpecStay(Struct, frozen=True, kw_only=True):
     stays: tuple[str, ...] = ()  # stacks that had the same version of the package afterwards
 
 
-class Life(Struct, frozen=True, kw_only=True):
+class Life(Struct, frozen=True):
     """One spec in one document. A hash has several lives if its package is renamed or it later means another spec."""
 
     tag: str
@@ -62,10 +62,9 @@ class Life(Struct, frozen=True, kw_only=True):
     stays: tuple[str, ...] = ()
 
 
-class Blame(Struct, frozen=True, kw_only=True):
+class Blame(Struct, frozen=True, tag_field="schema", tag="cachewatch.blame/2"):
     """The answer to `cachewatch history blame`. `died` is when the last document lost the hash; None if one has it."""
 
-    schema: str = "cachewatch.blame/2"
     indexed: IndexPoint
     hash: str
     package: str
@@ -75,11 +74,10 @@ class Blame(Struct, frozen=True, kw_only=True):
     died: IndexPoint | None
 
 
-class _IndexRow(NamedTuple):
+class _Presence(NamedTuple):
     tag: str
     package: str
-    build: int
-    stacks: int
+    spec: Signature
     first: int
     last: int | None  # None while it is there, as far as is indexed
 
@@ -96,39 +94,24 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
         stays += _stays(index, len(lives), own)
         first, last, ending = own[0], own[-1], stays[-1]
         baseline = baseline_of(index, index.id_of("package", first.package), index.id_of("tag", first.tag))
+        born, is_baseline = index.point(first.first), first.first == baseline
         lives.append(
-            Life(
-                tag=first.tag,
-                package=first.package,
-                spec=index.signature(last.build, last.stacks),
-                born=index.point(first.first),
-                baseline=first.first == baseline,
-                died=ending.last,
-                facts=ending.facts,
-                stays=ending.stays,
-            )
+            Life(first.tag, first.package, last.spec, born, is_baseline, ending.last, ending.facts, ending.stays)
         )
     latest, ends = max(rows, key=lambda row: row.first), {row.last for row in rows}
-    return Blame(
-        indexed=index.indexed,
-        hash=spec_hash,
-        package=latest.package,
-        spec=index.signature(latest.build, latest.stacks),
-        intervals=tuple(stays),
-        lives=tuple(lives),
-        died=None if None in ends else index.point(max(filter(None, ends))),
-    )
+    died = None if None in ends else index.point(max(filter(None, ends)))
+    return Blame(index.indexed, spec_hash, latest.package, latest.spec, tuple(stays), tuple(lives), died)
 
 
-def _rows_of_one(index: Index, beginning: str, tags: Sequence[str]) -> tuple[str, list[_IndexRow]]:
+def _rows_of_one(index: Index, beginning: str, tags: Sequence[str]) -> tuple[str, list[_Presence]]:
     """Return the only hash that begins with `beginning`, and its intervals. Raises UsageError if there is not one."""
     if len(beginning) < _FEWEST_LETTERS:
         raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
     low, high = prefix_range(beginning)
-    by_hash: defaultdict[str, list[_IndexRow]] = defaultdict(list)
+    by_hash: defaultdict[str, list[_Presence]] = defaultdict(list)
     values = {"low": low, "high": high, "unusual": UNUSUAL, "open": index.newest + 1}
-    for *columns, hashes in index.rows(_BLAME, values):
-        row = _IndexRow(*columns)
+    for tag, package, build, stacks, first, last, hashes in index.rows(_BLAME, values):
+        row = _Presence(tag, package, index.signature(build, stacks), first, last)
         for spec_hash in unpack(hashes) if not tags or row.tag in tags else ():
             if spec_hash.startswith(beginning):
                 by_hash[spec_hash].append(row)
@@ -140,16 +123,15 @@ def _rows_of_one(index: Index, beginning: str, tags: Sequence[str]) -> tuple[str
     lines = [f"/{beginning}: {len(by_hash):,} hashes begin with it; write more of the hash:"]
     for spec_hash in sorted(by_hash)[:_MOST_NAMED]:
         row = by_hash[spec_hash][-1]
-        spec = index.signature(row.build, row.stacks)
-        lines.append(f"  /{spec_hash}  {row.package} {', '.join(spec.versions)}  {spec.target}")
+        lines.append(f"  /{spec_hash}  {row.package} {', '.join(row.spec.versions)}  {row.spec.target}")
     if (more := len(by_hash) - _MOST_NAMED) > 0:
         lines.append(f"  and {more:,} more")
     raise UsageError("\n".join(lines))
 
 
-def _lives(index: Index, rows: Iterable[_IndexRow]) -> Iterator[Sequence[_IndexRow]]:
+def _lives(index: Index, rows: Iterable[_Presence]) -> Iterator[Sequence[_Presence]]:
     """Yield the rows of each life, by tag, oldest first: those of one document while the hash means the same spec."""
-    documents: defaultdict[tuple[str, str], list[_IndexRow]] = defaultdict(list)
+    documents: defaultdict[tuple[str, str], list[_Presence]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.first):
         documents[row.tag, row.package].append(row)
     tags = list(in_order({tag for tag, _ in documents}))
@@ -159,10 +141,9 @@ def _lives(index: Index, rows: Iterable[_IndexRow]) -> Iterator[Sequence[_IndexR
             yield own[start:end]
 
 
-def _goes_on(index: Index, before: _IndexRow, after: _IndexRow) -> bool:
+def _goes_on(index: Index, before: _Presence, after: _Presence) -> bool:
     """Tell whether a hash means the same spec in two successive rows of a document."""
-    old, new = (index.signature(row.build, row.stacks) for row in (before, after))
-    if is_same_spec(old, new, NOTHING):
+    if is_same_spec(before.spec, after.spec, NOTHING):
         return True
     # Values that the whole document did not give then, or does not give now, are no difference.
     last = (after.first if before.last is None else before.last) - 1
@@ -171,33 +152,25 @@ def _goes_on(index: Index, before: _IndexRow, after: _IndexRow) -> bool:
     query = "SELECT sum(compilers_differ) FROM step WHERE tag = ? AND package = ? AND revision > ? AND revision <= ?"
     ids = index.id_of("tag", after.tag), index.id_of("package", after.package)
     ((differ,),) = index.rows(query, (*ids, last, after.first))
-    return is_same_spec(old, new, not_written(had, has, is_compiler_unknown=bool(differ)))
+    return is_same_spec(before.spec, after.spec, not_written(had, has, is_compiler_unknown=bool(differ)))
 
 
-def _stays(index: Index, life: int, rows: Sequence[_IndexRow]) -> Iterator[SpecStay]:
+def _stays(index: Index, life: int, rows: Sequence[_Presence]) -> Iterator[SpecStay]:
     """Yield the periods in which the spec was in the same stacks; a new spelling does not end a period."""
     start = rows[0]
     for row, after in zip(rows, [*rows[1:], None], strict=True):
         adjoining = after if after is not None and after.first == row.last else None
-        if adjoining is not None and adjoining.stacks == row.stacks:
+        if adjoining is not None and adjoining.spec.stacks == row.spec.stacks:
             continue
         facts, kept = ((), ()) if adjoining or row.last is None else _what_happened(index, row, row.last)
-        yield SpecStay(
-            life=life,
-            tag=row.tag,
-            package=row.package,
-            stacks=index.signature(row.build, row.stacks).stacks,
-            first=index.point(start.first),
-            last=None if row.last is None else index.point(row.last),
-            facts=facts,
-            stays=kept,
-        )
+        last = None if row.last is None else index.point(row.last)
+        yield SpecStay(life, row.tag, row.package, row.spec.stacks, index.point(start.first), last, facts, kept)
         start = after or row
 
 
-def _what_happened(index: Index, row: _IndexRow, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _what_happened(index: Index, row: _Presence, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what revision `end` did to the package of a removed spec in its stacks, and which keep its version."""
-    spec = index.signature(row.build, row.stacks)
+    spec = row.spec
 
     def concerns(one: Statement | Line) -> bool:
         places = one.places if isinstance(one, Statement) else one.story.places
@@ -259,7 +232,7 @@ def _events(
         yield life.died, gone(stays[-1])
 
 
-class Snapshot(Struct, frozen=True, kw_only=True):
+class Snapshot(Struct, frozen=True):
     """A tag, and the newest of the revisions in which it had most of the hashes."""
 
     tag: str
@@ -272,10 +245,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...]  # hashes, sorted
 
 
-class BestSnapshots(Struct, frozen=True, kw_only=True):
+class BestSnapshots(Struct, frozen=True, tag_field="schema", tag="cachewatch.best-snapshot/1"):
     """The answer to `cachewatch history best`: every tag that ever had any of the hashes, best first."""
 
-    schema: str = "cachewatch.best-snapshot/1"
     indexed: IndexPoint
     snapshots: tuple[Snapshot, ...]
     others: int = 0  # number of tags that were left out
@@ -297,22 +269,12 @@ def find_best(
     for tag, of_tag in spans.items():
         count, (first, last) = _most(of_tag.values(), index.newest + 1)
         there = {h for h, found in of_tag.items() if any(start < last <= end for start, end in found)}
-        newest = index.point(last - 1)
-        snapshots.append(
-            Snapshot(
-                tag=tag,
-                revision=newest.revision,
-                time=newest.time,
-                since=index.point(first),
-                is_current=last > index.newest,
-                found=count,
-                of=len(wanted),
-                missing=tuple(sorted(wanted - there)),
-            )
-        )
+        newest, since, is_current = index.point(last - 1), index.point(first), last > index.newest
+        missing = tuple(sorted(wanted - there))
+        snapshots.append(Snapshot(tag, newest.revision, newest.time, since, is_current, count, len(wanted), missing))
     snapshots.sort(key=lambda s: (-s.found, not s.is_current, is_mutable(s.tag), -index.number_of(s.revision), s.tag))
     others = len(snapshots[most:]) if most else 0
-    return BestSnapshots(indexed=index.indexed, snapshots=tuple(snapshots[:most]), others=others)
+    return BestSnapshots(index.indexed, tuple(snapshots[:most]), others)
 
 
 def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
@@ -323,14 +285,9 @@ def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
             changes[first] += 1
             changes[last] -= 1
     places = sorted(changes)
-    count, best, best_span = 0, 0, (0, end)
-    for place, after in zip(places, [*places[1:], end], strict=True):
-        count += changes[place]
-        if count > best or (count == best and best_span[1] != place < end):
-            best, best_span = count, (place, after)
-        elif count == best:
-            best_span = (best_span[0], after)
-    return best, best_span
+    counts = list(zip(accumulate(changes[place] for place in places), pairwise([*places, end]), strict=True))
+    most = max(count for count, _ in counts)
+    return most, joined(span for count, span in counts if count == most)[-1]
 
 
 def snapshots_table(answer: BestSnapshots) -> Table:

@@ -63,16 +63,15 @@ _FORMATS = terminal.format_option("text", "json", "csv", "markdown")
 asking = terminal.with_options(REPO_OPTION, DB_OPTION, _FORMATS, terminal.OUTPUT_OPTION)
 
 
-def open_history(repo: str | None, db: Path | None) -> Index:
-    """Open the index in `db`, or else of a repository; one in the user's cache is built or updated first."""
-    if db or os.environ.get(VARIABLE):
-        return Index(index_path(db, Path()))
+def open_history(asked: Asked) -> Index:
+    """Open the index that is named, or else that of the repository; one in the user's cache is first brought up to date."""
+    if asked["db"] or os.environ.get(VARIABLE):
+        return Index(index_path(asked["db"], Path()))
     line = terminal.ProgressLine("indexing")
-    with closing(line), closing(_open_with_history(repo, line)) as repository:
+    with closing(line), closing(_open_with_history(asked["repo"], line)) as repository:
         if (repository.shared_git_dir / "shallow").exists():
-            terminal.say(
-                f"{repository.path.resolve()} is a shallow clone: its history is cut off; `git fetch --unshallow` gets the rest"
-            )
+            advice = "its history is cut off; `git fetch --unshallow` gets the rest"
+            terminal.say(f"{repository.path.resolve()} is a shallow clone: {advice}")
         path = index_path(None, repository.shared_git_dir)
         if path.name != NAME and not indexing.has(path, resolve(repository, "HEAD").commit):
             if not path.exists():
@@ -85,10 +84,8 @@ def open_history(repo: str | None, db: Path | None) -> Index:
 
 def _open_with_history(repo: str | None, line: terminal.ProgressLine | None = None) -> Repository:
     if repo is not None and catalogues.is_folder(repo):
-        raise UsageError(
-            f"{repo}: is a folder, which has no history; the service records one if the folder is a source"
-            " (`cachewatch init --source`)"
-        )
+        advice = "the service records one if the folder is a source (`cachewatch init --source`)"
+        raise UsageError(f"{repo}: is a folder, which has no history; {advice}")
     return catalogues.open_catalogue(repo, line)
 
 
@@ -98,10 +95,8 @@ def write_answer(answer: Any, table: Callable[[bool], Table], asked: Asked) -> N
     if format_ == "json":
         terminal.write([pretty_json(answer)], output)
         return
-    shown = table(format_ in _FOR_PEOPLE)
-    terminal.write(
-        write_table(shown, format_, terminal.palette(output), terminal.width()), output, is_for_people=format_ == "text"
-    )
+    shown = write_table(table(format_ in _FOR_PEOPLE), format_, terminal.palette(output), terminal.width())
+    terminal.write(shown, output, is_for_people=format_ == "text")
     if format_ == "csv":
         terminal.say(answer.indexed.as_last)
 
@@ -137,7 +132,7 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
     if not environment.hashes:
         raise UsageError(f"{environment.name}: names no hashes; a spack.lock does")
     most = 10 if asked["format_"] in _FOR_PEOPLE and not pin else None
-    with open_history(asked["repo"], asked["db"]) as index:
+    with open_history(asked) as index:
         answer = lives.find_best(index, environment.hashes, most=most, takes_tag=Globs([tag] if tag else []))
     if not answer.snapshots:
         where = f"{f'a tag {tag}' if tag else 'an indexed tag'} (up to {answer.indexed.revision[:10]})"
@@ -146,8 +141,8 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
     if pin:
         command = _pin(answer, mirror, asked["repo"], is_chosen=tag is not None)
         terminal.write([f"{command}\n".encode()], asked["output"])
-        return
-    write_answer(answer, lambda _: lives.snapshots_table(answer), asked)
+    else:
+        write_answer(answer, lambda _: lives.snapshots_table(answer), asked)
 
 
 def _known_mirror(repo: str | None) -> str:
@@ -156,8 +151,7 @@ def _known_mirror(repo: str | None) -> str:
     if not public_mirror(address) and (repository := catalogues.open_as_fetched(repo)):
         with closing(repository):
             address = repository.run(["ls-remote", "--get-url", "origin"]).decode(errors="replace").strip()
-    mirror = public_mirror(address)
-    if mirror is None:
+    if (mirror := public_mirror(address)) is None:
         raise UsageError("where the binaries of this catalogue are is not known; --mirror URL says it")
     return mirror
 
@@ -172,10 +166,8 @@ def _pin(answer: lives.BestSnapshots, mirror: str | None, repo: str | None, *, i
     had = f"{best.tag} {'has' if best.is_current else 'had'} {best.found} of {best.of} at {best.revision[:10]}"
     if is_chosen:
         raise UsageError(f"no tag of that name has any of it now; {had}")
-    raise UsageError(
-        f"no snapshot (NAME-YYYY-MM-DD) or release (v1.2.3) has any of it now; {had}; "
-        "name a tag that never changes by --tag"
-    )
+    said = f"no snapshot (NAME-YYYY-MM-DD) or release (v1.2.3) has any of it now; {had}"
+    raise UsageError(f"{said}; name a tag that never changes by --tag")
 
 
 def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
@@ -184,8 +176,8 @@ def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
     last = index.number_of(until)
     if first >= last:
         newest, up_to = index.point(last), "" if until == "HEAD" else f" up to {until}"
-        named = f"{newest.revision[:10]} of {newest.day}"
-        terminal.say(f"no revision is newer than --since {since}: the newest{up_to} is {named}")
+        found = f"the newest{up_to} is {newest.revision[:10]} of {newest.day}"
+        terminal.say(f"no revision is newer than --since {since}: {found}")
     return first, last
 
 
@@ -253,8 +245,7 @@ def _index(
     repository: Repository, path: Path, line: terminal.ProgressLine, engine: indexing.Engine
 ) -> indexing.IndexUpdate:
     # Reading documents from many loose objects takes many times as long.
-    count = int(repository.run(["count-objects"]).split()[0])
-    if count > _LOOSE_OBJECTS:
+    if (count := int(repository.run(["count-objects"]).split()[0])) > _LOOSE_OBJECTS:
         faster = f"`git -C {repository.path} gc` makes this much faster"
         terminal.say(f"{repository.path}: has {count:,} loose objects; {faster}")
 
@@ -262,9 +253,8 @@ def _index(
         lacks = f"lacks {number(count, 'version')} of documents, which are fetched now and stay in it"
         terminal.say(f"{repository.path}: this clone {lacks}")
 
-    return indexing.bring_up_to_date(
-        repository, path, engine, progress=indexing.IndexProgress(line.begin, line.advance, say_what_lacks)
-    )
+    progress = indexing.IndexProgress(line.begin, line.advance, say_what_lacks)
+    return indexing.bring_up_to_date(repository, path, engine, progress=progress)
 
 
 @examples(
@@ -294,7 +284,7 @@ def when(
     is the first revision without it.
     """
     name, at, versions = package.partition("@")
-    with open_history(asked["repo"], asked["db"]) as index:
+    with open_history(asked) as index:
         chosen = select(versions=[f"@{versions}"] if at else [], stacks=stack, targets=target, compilers=compiler)
         answer = questions.find_when(index, name, tag, chosen)
     if not answer.rows:
@@ -318,7 +308,7 @@ def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[Asked]) -> None:
     HASH may be shortened; 7 letters are usually enough. Which spec replaced which cannot be known where several are
     alike, so what happened to its package in its stacks is said, as `cachewatch diff` says it.
     """
-    with open_history(asked["repo"], asked["db"]) as index:
+    with open_history(asked) as index:
         answer = lives.find_blame(index, hash_, tag)
     write_answer(answer, lambda _: lives.blame_table(answer), asked)
 
@@ -336,7 +326,7 @@ def log(*, package: str | None, tag: str, since: str | None, until: str, most: i
     What `cachewatch diff` says of the revision before and that one, newest revision first. A document that cannot be
     read keeps the state before it.
     """
-    with open_history(asked["repo"], asked["db"]) as index:
+    with open_history(asked) as index:
         answer = questions.find_log(index, tag, package, *numbers_of(index, since, until), most=most)
     write_answer(answer, partial(questions.log_table, answer, package), asked)
 
@@ -357,6 +347,6 @@ def churn(*, by: str, tag: str, since: str | None, until: str, most: int | None,
     """
     if most is None and asked["format_"] in _FOR_PEOPLE:
         most = _MOST_SHOWN
-    with open_history(asked["repo"], asked["db"]) as index:
+    with open_history(asked) as index:
         answer = questions.find_churn(index, tag, by, *numbers_of(index, since, until), most=most)
     write_answer(answer, lambda _: questions.churn_table(answer), asked)

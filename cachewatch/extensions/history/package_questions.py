@@ -46,7 +46,7 @@ QUERIES = {
 }
 
 
-class WhenRow(Struct, frozen=True, kw_only=True):
+class WhenRow(Struct, frozen=True):
     """An uninterrupted period in which one version was in one stack for one target."""
 
     version: str
@@ -56,13 +56,12 @@ class WhenRow(Struct, frozen=True, kw_only=True):
     baseline: bool  # it was added in `first` or before
     last: IndexPoint | None  # the first revision without it; None while it is there
     lag_days: float | None  # after the first stack that had this version; None where `first` is not known exactly
-    lag_is_minimum: bool = False  # the first stack had it at or before the beginning
+    lag_is_minimum: bool  # the first stack had it at or before the beginning
 
 
-class When(Struct, frozen=True, kw_only=True):
+class When(Struct, frozen=True, tag_field="schema", tag="cachewatch.when/1"):
     """The answer to `cachewatch history when`."""
 
-    schema: str = "cachewatch.when/1"
     indexed: IndexPoint
     package: str
     tag: str
@@ -91,21 +90,12 @@ def find_when(index: Index, package: str, tag: str, selection: Selection = EVERY
     chosen = [(*key, span) for key, found in periods.items() if selection.stacks(key[1]) for span in found]
     chosen.sort(key=lambda row: (version_key(row[0]), not row[1], row[3][0], row[1], row[2]))
     for version, stack, target, (first, last) in chosen:
-        point = index.point(first)
+        begin, end = index.point(first), index.point(last) if last <= index.newest else None
         is_known = bool(stack) and first == periods[version, stack, target][0][0] and first != baseline
-        rows.append(
-            WhenRow(
-                version=version,
-                stack=stack or None,
-                target=target,
-                first=point,
-                baseline=first == baseline,
-                last=index.point(last) if last <= index.newest else None,
-                lag_days=days_between(index.point(begins[version]), point) if is_known else None,
-                lag_is_minimum=is_known and begins[version] == baseline,
-            )
-        )
-    return When(indexed=index.indexed, package=package, tag=tag, rows=tuple(rows))
+        lag = days_between(index.point(begins[version]), begin) if is_known else None
+        is_least = is_known and begins[version] == baseline
+        rows.append(WhenRow(version, stack or None, target, begin, first == baseline, end, lag, is_least))
+    return When(index.indexed, package, tag, tuple(rows))
 
 
 def when_table(answer: When, is_for_people: bool) -> Table:
@@ -187,10 +177,9 @@ class LogRevision(Struct, frozen=True):
     unreadable: tuple[dict[str, str], ...]  # the `package` of each document that could not be read, and the reason
 
 
-class RevisionLog(Struct, frozen=True, kw_only=True):
+class RevisionLog(Struct, frozen=True, tag_field="schema", tag="cachewatch.log/2"):
     """The answer to `cachewatch log`, newest revision first."""
 
-    schema: str = "cachewatch.log/2"
     indexed: IndexPoint
     tag: str
     revisions: tuple[LogRevision, ...]
@@ -213,7 +202,7 @@ def find_log(index: Index, tag: str, package: str | None, since: int, until: int
         point = index.point(n)
         revisions.append(LogRevision(point.revision, point.time, facts, tuple(statements), unreadable))
     earlier = len(numbers[most:]) if most else 0
-    return RevisionLog(indexed=index.indexed, tag=tag, revisions=tuple(revisions), earlier=earlier)
+    return RevisionLog(index.indexed, tag, tuple(revisions), earlier)
 
 
 def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
@@ -308,10 +297,9 @@ class ChurnRow(Struct, frozen=True):
     net_removed: int
 
 
-class Churn(Struct, frozen=True, kw_only=True):
+class Churn(Struct, frozen=True, tag_field="schema", tag="cachewatch.churn/1"):
     """The answer to `cachewatch history churn`, the row with the most specs first."""
 
-    schema: str = "cachewatch.churn/1"
     indexed: IndexPoint
     tag: str
     by: str
@@ -326,16 +314,9 @@ def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most:
     """Return how many specs were added and removed by package or stack, after revision `since` up to `until`."""
     values = {"tag": index.known_id("tag", tag), "since": max(since, 0), "until": until}
     rows = [ChurnRow(*row) for row in index.rows(QUERIES[by], values)]
-    return Churn(
-        indexed=index.indexed,
-        tag=tag,
-        by=by,
-        since=index.point(since) if since >= 0 else None,
-        until=index.point(until),
-        revisions=max(until - max(since, 0), 0),
-        rows=tuple(rows[:most]),
-        others=len(rows[most:]) if most else 0,
-    )
+    begin, revisions = index.point(since) if since >= 0 else None, max(until - max(since, 0), 0)
+    others = len(rows[most:]) if most else 0
+    return Churn(index.indexed, tag, by, begin, index.point(until), revisions, tuple(rows[:most]), others)
 
 
 def churn_table(answer: Churn) -> Table:
