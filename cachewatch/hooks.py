@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pluggy
 
@@ -68,28 +68,24 @@ class Settings(NamedTuple):
     about: str
 
 
-class Hooks:
+class Hooks(Protocol):
     """The functions that an extension may implement in its package, marked with `@extends`."""
 
     @_declares
     def commands(self) -> Sequence[Command]:
         """Return the commands that the extension adds."""
-        raise NotImplementedError
 
     @_declares
     def source_kinds(self) -> Sequence[SourceKind]:
         """Return the types of sources that the extension adds."""
-        raise NotImplementedError
 
     @_declares
     def channel_kinds(self) -> Sequence[ChannelKind]:
         """Return the types of channels that the extension adds."""
-        raise NotImplementedError
 
     @_declares
     def settings(self) -> Settings:
         """Return the section of the configuration for the extension; users may omit it."""
-        raise NotImplementedError
 
     @_declares(firstresult=True)
     def open_state(self, address: Any) -> Any:
