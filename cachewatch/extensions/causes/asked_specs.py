@@ -1,6 +1,6 @@
-"""Explain why a spec of a recorded build cache has another hash than its nearest predecessor, for `cachewatch why`.
+"""Find the specs that `cachewatch why` is asked about, and compare them with their nearest predecessors.
 
-The revision that added the spec is compared with the one before. Graphs are read package by package when needed.
+The revision that added a spec is compared with the one before. Graphs are read package by package when needed.
 """
 
 import re
@@ -8,22 +8,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from cachewatch.core import graphs_and_attribution as graphs
 from cachewatch.core.changesets import Blob
 from cachewatch.core.comparison.package_changes import compare
-from cachewatch.core.graphs_and_attribution import (
-    NAME_LETTERS,
-    NOT_RECORDED,
-    Cause,
-    Explanation,
-    GraphNode,
-    Ingredients,
-    What,
-    by_name,
-)
+from cachewatch.core.graphs_and_attribution import NOT_RECORDED, Cause, Explanation, GraphNode, What
 from cachewatch.core.kinds_and_specs import Document, Signature, Specs
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, similar
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions
@@ -31,20 +24,14 @@ from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.documents.spec_nodes_and_graphs import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
-from cachewatch.extensions.causes.predecessors_and_causes import (
-    Impact,
-    Walk,
-    attribute_causes,
-    explain_new_specs,
-    find_impact,
-)
+from cachewatch.extensions.causes import predecessors_and_causes as predecessors
 from cachewatch.git.layouts import stored_catalogue
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
 from cachewatch.git.tags_and_documents import document_in, packages_in, tree_of
 from cachewatch.git.trees import folder_of
 
-_NOTHING: MadeOf = (Ingredients(), ())
+_NOTHING: MadeOf = (graphs.Ingredients(), ())
 _HASH = re.compile(r"/?(?P<hash>[a-z0-9]{7,64})")
 _PACKAGE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._+-]*)(?:@(?P<versions>[^\s]+))?")
 _SHORTEST_HASH = 7
@@ -66,15 +53,14 @@ class RecordedGraph:
         self.is_recorded = others is not None
         # Specs without a binary, such as externals.
         self.others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else {}
-        self._named_others = by_name(self.others)
+        self._named_others = graphs.by_name(self.others)
 
     def require(self) -> None:
         """Raise UsageError if the revision has no dependency graph."""
         if not self.is_recorded:
+            advice = "`cachewatch record URL --into REPO` keeps the graph of a build cache from now on: then ask with --repo REPO"
             raise UsageError(
-                f"{self.tag} at {self.commit[:7]} has no dependency graph (Spack's public catalogue has none);"
-                " `cachewatch record URL --into REPO` keeps the graph of a build cache from now on:"
-                " then ask with --repo REPO"
+                f"{self.tag} at {self.commit[:7]} has no dependency graph (Spack's public catalogue has none); {advice}"
             )
 
     @cached_property
@@ -87,7 +73,7 @@ class RecordedGraph:
         if package not in self._named:
             self._named[package] = {}
             try:
-                self._named[package] = by_name(self.nodes(package))
+                self._named[package] = graphs.by_name(self.nodes(package))
             except DocumentError as error:
                 self.unreadable[package] = str(error)
         return self._named[package].get(name) or self._named_others.get(name)
@@ -97,13 +83,6 @@ class RecordedGraph:
         if package not in self._packages:
             self._packages[package] = self._read_nodes(package)
         return self._packages[package]
-
-    def hashes(self, package: str) -> frozenset[str]:
-        """Return the hashes of a package; none if its document is unreadable."""
-        with suppress(DocumentError):
-            if (document := self.document(package)) is not None:
-                return document.specs.hashes
-        return frozenset()
 
     def document(self, package: str) -> Document | None:
         """Return the document of a package, or None. Raises DocumentError if it is unreadable."""
@@ -119,8 +98,7 @@ class RecordedGraph:
         return self._documents[package]
 
     def _read_nodes(self, package: str) -> Mapping[str, GraphNode]:
-        document = self.document(package)
-        if document is None:
+        if (document := self.document(package)) is None:
             return {}
         # By the id of the folder: from the commit, git would search for it each time.
         folder = self.folders.get(package)
@@ -139,7 +117,7 @@ class RecordedGraph:
                 below=below,
             )
             for h, s in document.specs.items()
-            for ingredients, below in [made_of.get(h[:NAME_LETTERS]) or made_of.get(h, _NOTHING)]
+            for ingredients, below in [made_of.get(graphs.name_of(h)) or made_of.get(h, _NOTHING)]
         }
 
     def _file(self, name: str) -> bytes | None:
@@ -147,7 +125,7 @@ class RecordedGraph:
         return found.content if found is not None and found.type == "blob" else None
 
 
-def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
+def recorded_impact(graph: RecordedGraph, asked: str) -> predecessors.Impact:
     """Return the dependents of a package, or of package@version. Raises UsageError if the revision has no graph."""
     graph.require()
     package, _, versions = asked.partition("@")
@@ -159,7 +137,7 @@ def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
         hint = f"did you mean {', '.join(near)}?" if near else "`cachewatch packages` lists what there is"
         raise UsageError(f"{asked}: no spec of this revision is or uses it; {hint}")
     stacks = {h: s.stacks for name in sorted(graph.folders) if (d := graph.document(name)) for h, s in d.specs.items()}
-    return find_impact(nodes, hashes, stacks)
+    return predecessors.find_impact(nodes, hashes, stacks)
 
 
 class GraphStep:
@@ -168,7 +146,7 @@ class GraphStep:
     def __init__(self, before: RecordedGraph, after: RecordedGraph) -> None:
         self.before = before
         self.after = after
-        self._walk = Walk(before, after)
+        self._walk = predecessors.Walk(before, after)
 
     @classmethod
     def between(cls, repository: Repository, before: tuple[str, str], after: tuple[str, str]) -> "GraphStep":
@@ -202,7 +180,7 @@ class GraphStep:
     def explain_all(self, package: str) -> Iterator[Explanation]:
         """Explain each new spec of a package: its predecessor, and why their hashes differ."""
         old, new = (graph.nodes(package) for graph in (self.before, self.after))
-        for found in explain_new_specs(old, new, self._matches(package), self._walk):
+        for found in predecessors.explain_new_specs(old, new, self._matches(package), self._walk):
             yield found if self.is_recorded or found.predecessor is None else replace(found, causes=(NOT_RECORDED,))
 
     def with_paths(self, one: Explanation) -> Explanation:
@@ -236,11 +214,11 @@ def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
     return hashes
 
 
-class SpecQuestion(Struct, frozen=True, kw_only=True):
+class SpecQuestion(NamedTuple):
     """The specs that the user asked about: `hashes`, or all new ones of the package if that is None."""
 
     package: str
-    hashes: frozenset[str] | None = None
+    hashes: frozenset[str] | None
     before: Revision | None  # None if the first revision already has them
     after: Revision
 
@@ -252,8 +230,8 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
     graph = RecordedGraph(repository, after.commit, tag)
     meaning = _meaning(graph, text)
     if meaning is None and between is None and (last := _last_seen(repository, after, tag, text)) is not None:
-        after, graph = last, RecordedGraph(repository, last.commit, tag)
-        meaning = _meaning(graph, text)
+        graph, meaning = last
+        after = resolve(repository, graph.commit)
     if meaning is None:
         tree_of(repository, after, tag)
         graph.require()
@@ -265,13 +243,12 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
             f"name a package, package@version or a hash of at least {_SHORTEST_HASH} characters"
             " (cachewatch show PACKAGE lists what there is)"
         )
-    package, hashes = meaning
     if between:
-        return SpecQuestion(package=package, hashes=hashes, before=resolve(repository, between[0]), after=after)
-    before, after = _birth(repository, after, tag, package, hashes)
+        return SpecQuestion(*meaning, resolve(repository, between[0]), after)
+    before, after = _birth(repository, after, tag, *meaning)
     if before is None:
         RecordedGraph(repository, after.commit, tag).require()
-    return SpecQuestion(package=package, hashes=hashes, before=before, after=after)
+    return SpecQuestion(*meaning, before, after)
 
 
 def explain_two(
@@ -283,8 +260,7 @@ def explain_two(
         graph = RecordedGraph(repository, revision.commit, tag)
         package, hashes = (_meaning(graph, text) if _HASH.fullmatch(text) else None) or ("", None)
         if hashes is None and (last := _last_seen(repository, revision, tag, text)) is not None:
-            graph = RecordedGraph(repository, last.commit, tag)
-            package, hashes = _meaning(graph, text) or ("", None)
+            graph, (package, hashes) = last
         if hashes is None or len(hashes) > 1:
             if len(text.removeprefix("/")) < _SHORTEST_HASH:
                 raise UsageError(f"{text}: write at least {_SHORTEST_HASH} characters of the hash")
@@ -295,20 +271,25 @@ def explain_two(
     if old.name != new.name:
         raise UsageError(f"{texts[0]} is of the package {old.name}, {texts[1]} of {new.name}; name two of one package")
     step = GraphStep(before, after)
-    compilers = [node.compiler or NO_COMPILER for node in (old, new)]
-    compiled = Cause(package=new.name, what=What.COMPILER, before=compilers[0], after=compilers[1])
+    causes = [*predecessors.attribute_causes(old, new)]
+    had, has = (node.compiler or NO_COMPILER for node in (old, new))
+    if had != has:
+        causes.append(Cause(package=new.name, what=What.COMPILER, before=had, after=has))
     explanation = Explanation(
         spec=new,
         predecessor=old,
         is_beside=before.commit == after.commit,
         is_paired=(old.os, old.target) == (new.os, new.target),
-        causes=(*attribute_causes(old, new), *([compiled] if compilers[0] != compilers[1] else []), NOT_RECORDED),
+        causes=(*causes, NOT_RECORDED),
     )
     return step, step.with_paths(explanation)
 
 
-def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> Revision | None:
-    """Return the last revision that had the hash `text`, removed before `until`; None if there is none."""
+_Meaning = tuple[str, frozenset[str] | None]  # a package, and hashes of it, unless all of the package is meant
+
+
+def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> tuple[RecordedGraph, _Meaning] | None:
+    """Return the last state with the hash `text`, removed before `until`, and what it means there; None if none had it."""
     match = _HASH.fullmatch(text)
     if match is None or repository.is_folder:
         return None
@@ -318,13 +299,14 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
     arguments = ["log", "--first-parent", "-20", "--format=%P", f"-S{match['hash']}", until.commit, "--", names]
     for line in repository.run(arguments).splitlines():
         for parent in line.decode().split()[:1]:
-            if _meaning(RecordedGraph(repository, parent, tag), text):
-                return resolve(repository, parent)
+            graph = RecordedGraph(repository, parent, tag)
+            if meaning := _meaning(graph, text):
+                return graph, meaning
     return None
 
 
-def _meaning(graph: RecordedGraph, text: str) -> tuple[str, frozenset[str] | None] | None:
-    """Return the package that `text` means, and its hashes unless it is the whole package; None if it means nothing."""
+def _meaning(graph: RecordedGraph, text: str) -> _Meaning | None:
+    """Return what `text` means, or None; documents that are unreadable are searched for no hash."""
     match = _PACKAGE.fullmatch(text)
     if match is not None and match["name"] in graph.folders:
         package, versions = match.groups()
@@ -334,9 +316,12 @@ def _meaning(graph: RecordedGraph, text: str) -> tuple[str, frozenset[str] | Non
         if not (hashes := frozenset(h for h, node in graph.nodes(package).items() if chosen(node.version))):
             raise UsageError(f"{package}@{versions}: has no specs; `cachewatch show {package}` lists its versions")
         return package, hashes
-    if (asked := _HASH.fullmatch(text)) is not None:
-        for package in sorted(graph.folders):
-            if hashes := frozenset(h for h in graph.hashes(package) if h.startswith(asked["hash"])):
+    if (asked := _HASH.fullmatch(text)) is None:
+        return None
+    for package in sorted(graph.folders):
+        with suppress(DocumentError):
+            all_hashes = document.specs.hashes if (document := graph.document(package)) else ()
+            if hashes := frozenset(h for h in all_hashes if h.startswith(asked["hash"])):
                 return package, hashes
     return None
 
@@ -350,12 +335,12 @@ def _birth(
     printed = repository.run(["rev-list", "--first-parent", until.commit, "--", path]).decode().split()
     if not printed:
         return None, until
-    after = printed[0]
-    if hashes is not None:  # the first that has all of them, of those that follow each other
-        for newer, older in zip(printed, [*printed[1:], ""], strict=True):
-            found = repository.objects().get(f"{older}:{path}") if older else None
-            if found is None or any(spec_hash.encode() not in found.content for spec_hash in hashes):
-                after = newer
-                break
+
+    def has_all(commit: str) -> bool:
+        found = repository.objects().get(f"{commit}:{path}") if commit else None
+        return found is not None and all(spec_hash.encode() in found.content for spec_hash in hashes or ())
+
+    # The first that has all of the hashes, of those that follow each other.
+    after = next(newer for newer, older in pairwise([*printed, ""]) if hashes is None or not has_all(older))
     parents = repository.run(["rev-list", "--parents", "-1", after]).decode().split()[1:2]
     return (resolve(repository, parents[0]) if parents else None), resolve(repository, after)

@@ -24,22 +24,10 @@ from cachewatch.extensions.causes.predecessors_and_causes import Impact
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import tree_of
+from cachewatch.report import rebuild_cause_words as cause_words
 from cachewatch.report.dates_and_totals import days
 from cachewatch.report.json_and_csv import encode
-from cachewatch.report.rebuild_cause_words import (
-    MOST_CAUSES,
-    SHORT,
-    attributed_lines,
-    cause_lines,
-    causes_in_words,
-    change_in_words,
-    explained_json,
-    first_few,
-    grouped,
-    lock_json,
-    night_json,
-    short,
-)
+from cachewatch.report.rebuild_cause_words import SHORT, first_few, short
 from cachewatch.report.tables_and_listings import Table, write_table
 from cachewatch.report.template_rendering import render
 from cachewatch.report.words import number
@@ -68,12 +56,9 @@ def package_report(package: str, before: Side, after: Side, explanations: Sequen
     rest, new = len(explained) - _MOST_SPECS, len(explanations) - len(explained)
     more = [f"... and {rest:,} more specs (--format json has all)"] if rest > 0 else []
     more += [f"{number(new, 'new spec')}: the package had none before"] if new else []
-    return WhyReport(
-        heading=_heading(package, before, after),
-        notes=() if explanations else ("no new specs between these revisions",),
-        explained=explained[:_MOST_SPECS],
-        more=tuple(more),
-    )
+    notes = () if explanations else ("no new specs between these revisions",)
+    heading = _heading(package, before, after)
+    return WhyReport(heading=heading, notes=notes, explained=explained[:_MOST_SPECS], more=tuple(more))
 
 
 def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]) -> WhyReport:
@@ -104,13 +89,12 @@ def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]
 
 
 def _difference(explanation: Explanation) -> str:
+    """Return the words by which new specs that are no rebuilds are grouped."""
     if explanation.predecessor is None:
         return "of packages that were not there before"
-    own = _own_causes(explanation)
-    if not own:
-        return "without a graph to compare, or in other stacks than any older one"
-    told = ", ".join(f"{cause.what} {change_in_words(cause)}" for cause in sorted(own, key=lambda c: c.sort_key))
-    return f"with {told}"
+    own = sorted(_own_causes(explanation), key=lambda cause: cause.sort_key)
+    told = ", ".join(f"{cause.what} {cause_words.change_in_words(cause)}" for cause in own)
+    return f"with {told}" if own else "without a graph to compare, or in other stacks than any older one"
 
 
 def lock_report(change: LockChange, before: str, after: str) -> WhyReport:
@@ -126,12 +110,13 @@ def lock_report(change: LockChange, before: str, after: str) -> WhyReport:
         "in the other: one of them was edited, as another version has another hash"
         for old, new in change.reused
     ]
+    roots = [one for one in change.explained if one.spec.hash in change.roots]
     return WhyReport(
         heading=f"{safe(before)} -> {safe(after)}: {specs}",
         counted=change.explained,
         are="with another hash",
         notes=tuple(notes),
-        explained=tuple(one for one in change.explained if one.spec.hash in change.roots)[:_MOST_SPECS],
+        explained=tuple(roots[:_MOST_SPECS]),
         differs=bool(change.explained or notes),
     )
 
@@ -140,27 +125,27 @@ def report_lines(report: WhyReport) -> Iterator[str]:
     """Yield the lines of a report as text."""
     yield report.heading
     if report.counted:
-        yield from attributed_lines(report.counted, report.are)
+        yield from cause_words.attributed_lines(report.counted, report.are)
     yield from report.notes
     for place, one in enumerate(report.explained):
         yield from ("", f"{short(one.spec)}: {_predecessor(one, is_first=not place)}")
-        yield from (f"  {line}" for line in cause_lines(one.paths))
+        yield from (f"  {line}" for line in cause_words.cause_lines(one.paths))
     yield from report.more
 
 
 def report_markdown(report: WhyReport) -> bytes:
     """Return a report as Markdown."""
-    counted = grouped(report.counted)
-    others = sum(bool(one["count"]) for one in counted[MOST_CAUSES:])
+    groups = cause_words.grouped(report.counted)
+    counted, rest = groups[: cause_words.MOST_CAUSES], [one["count"] for one in groups[cause_words.MOST_CAUSES :]]
     return render(
         "causes/why.md.j2",
         report=report,
         specs=number(len(report.counted), "spec"),
-        counted=counted[:MOST_CAUSES],
-        other_specs=number(sum(one["count"] for one in counted[MOST_CAUSES:]), "spec"),
-        others=number(others, "other reason") if others > 0 else "",
+        counted=counted,
+        other_specs=number(sum(rest), "spec"),
+        others=number(sum(map(bool, rest)), "other reason") if any(rest) else "",
         explained=[
-            (short(one.spec), _predecessor(one, is_first=not place), list(causes_in_words(one.paths)))
+            (short(one.spec), _predecessor(one, is_first=not place), [*cause_words.causes_in_words(one.paths)])
             for place, one in enumerate(report.explained)
         ],
     ).encode()
@@ -187,9 +172,8 @@ def _heading(name: str, before: Side, after: Side) -> str:
 
 def impact_tables(asked: str, where: str, impact: Impact) -> list[Table]:
     """Return the dependents of a package as two tables for people: by stack and by package."""
-    packages = number(len(impact.packages), "package")
-    summary = f"{number(impact.specs, 'dependent spec')} of {packages} (of {impact.of_specs:,} specs in the tag)"
-    before = f"{asked} in {where}: {summary}"
+    dependents = f"{number(impact.specs, 'dependent spec')} of {number(len(impact.packages), 'package')}"
+    before = f"{asked} in {where}: {dependents} (of {impact.of_specs:,} specs in the tag)"
     if not impact.specs:
         return [Table((), (), (before,))]
     stacks = [(stack or "(no stack)", *counts) for stack, counts in impact.stacks.items()]
@@ -256,7 +240,7 @@ def why(
         raise UsageError("--against compares two specs of one tag; give one HASH, and no --between")
     if lock:
         change = compare_locks(*lock)
-        answer: _Answer = partial(lock_json, change), lock_report(change, *map(str, lock))
+        answer: _Answer = partial(cause_words.lock_json, change), lock_report(change, *map(str, lock))
     else:
         with closing(terminal.ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
             if spec and against:
@@ -285,13 +269,14 @@ def _of_spec(repository: Repository, asked: asked_specs.SpecQuestion, tag: str) 
     package, after = asked.package, asked.after
     if asked.before is None:
         said = "was there in the first recorded revision; there is no predecessor to compare with."
-        return partial(explained_json, package, [], is_recorded=False), WhyReport(heading=f"{safe(package)}: {said}")
+        report = WhyReport(heading=f"{safe(package)}: {said}")
+        return partial(cause_words.explained_json, package, [], is_recorded=False), report
     step = asked_specs.GraphStep.between(repository, *((one.commit, one.tag or tag) for one in (asked.before, after)))
     new = step.explain_all(package)
     explained = [step.with_paths(one) for one in new if asked.hashes is None or one.spec.hash in asked.hashes]
     _require_graphs(step, explained)
     report = package_report(package, asked.before.side(), after.side(), explained)
-    return partial(explained_json, package, explained, is_recorded=step.is_recorded), report
+    return partial(cause_words.explained_json, package, explained, is_recorded=step.is_recorded), report
 
 
 def _require_graphs(step: asked_specs.GraphStep, found: Sequence[Explanation]) -> None:
@@ -304,6 +289,7 @@ def _require_graphs(step: asked_specs.GraphStep, found: Sequence[Explanation]) -
 
 
 def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) -> _Answer:
+    """Return why the two specs that `texts` name differ, with their stacks."""
     revision = resolve(repository, rev)
     tag = revision.tag or tag
     tree_of(repository, revision, tag)
@@ -313,10 +299,10 @@ def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) 
     sides, stacks = [], []
     for graph, spec in ((step.before, explanation.predecessor), (step.after, explanation.spec)):
         document = graph.document(spec.name)
-        signature = document.specs[spec.hash] if document else None
+        own = document.specs[spec.hash].stacks if document else ()
         at = "" if repository.is_folder else f" at {graph.commit[:SHORT]}"
         sides.append(f"{short(spec)} in {safe(graph.tag)}{at}")
-        stacks.append(first_few([*map(safe, signature.stacks if signature else ())] or ["none"]))
+        stacks.append(first_few([*map(safe, own)] or ["none"]))
     differs, notes = explanation.spec.hash != explanation.predecessor.hash, []
     if not differs:
         explanation = replace(explanation, causes=(), paths={})
@@ -324,39 +310,41 @@ def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) 
     elif set(explanation.paths) == {NOT_RECORDED}:
         but = "hash" if stacks[0] == stacks[1] else "hash and the stacks"
         notes = [f"the documents say the same of both, except for the {but}"]
-    notes += [*cause_lines(explanation.paths), f"stacks {' -> '.join(dict.fromkeys(stacks))}"]
+    notes += [*cause_words.cause_lines(explanation.paths), f"stacks {' -> '.join(dict.fromkeys(stacks))}"]
     lines = tuple(f"  {line}" for line in notes)
     report = WhyReport(heading=" -> ".join(sides), notes=lines, named=tuple(explanation.paths), differs=differs)
-    return partial(explained_json, explanation.spec.name, [explanation], is_recorded=step.is_recorded), report
+    name = explanation.spec.name
+    return partial(cause_words.explained_json, name, [explanation], is_recorded=step.is_recorded), report
 
 
 def _of_all(repository: Repository, names: tuple[str, str], tag: str) -> _Answer:
+    """Return the causes of all rebuilds between two revisions of a tag, or of all differences between two tags."""
     older, newer = (resolve(repository, name) for name in names)
-    before, after = ((each.commit, each.tag or tag) for each in (older, newer))
-    for each in (older, newer):
-        if each.tag is not None or each is newer:  # a tag may be new
-            tree_of(repository, each, each.tag or tag)
-    step = asked_specs.GraphStep.between(repository, before, after)
+    first, second = older.tag or tag, newer.tag or tag
+    if older.tag is not None:  # else the tag may be new
+        tree_of(repository, older, first)
+    tree_of(repository, newer, second)
+    step = asked_specs.GraphStep.between(repository, (older.commit, first), (newer.commit, second))
     explained = list(step.explain_packages(lambda _: True))
     _require_graphs(step, explained)
-    sides = [each.side(each.tag or tag) for each in (older, newer)]
-    if before[1] == after[1]:
+    sides = older.side(first), newer.side(second)
+    if first == second:
         counted = [one for one in explained if one.is_match]
-        report = revisions_report(sides[0], sides[1], explained)
+        report = revisions_report(*sides, explained)
     else:
         counted = [one for one in explained if one.predecessor is not None]
-        first, second = safe(before[1]), safe(after[1])
         notes = [] if counted else ["the specs of all packages that both have are equal"]
         if others := [safe(one.spec.name) for one in explained if one.predecessor is None]:
-            of_packages = f"of packages that only {second} has: {first_few(sorted({*others}))}"
+            of_packages = f"of packages that only {safe(second)} has: {first_few(sorted({*others}))}"
             notes.append(f"{number(len(others), 'spec')} {of_packages}")
+        than = f"than the specs of {safe(first)} that share most dependencies with them"
         report = WhyReport(
-            heading=_heading(f"{before[1]} -> {after[1]}", *sides),
+            heading=_heading(f"{first} -> {second}", *sides),
             counted=tuple(counted),
-            are=f"of {second} with another hash than the specs of {first} that share most dependencies with them",
+            are=f"of {safe(second)} with another hash {than}",
             notes=tuple(notes),
         )
-    return partial(night_json, counted, is_recorded=step.is_recorded), report
+    return partial(cause_words.night_json, counted, is_recorded=step.is_recorded), report
 
 
 @examples(

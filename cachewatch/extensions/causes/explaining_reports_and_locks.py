@@ -13,19 +13,11 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cachewatch.core import graphs_and_attribution as graphs
 from cachewatch.core.advice.environment_coverage import Coverage, Nearest, Resolution
 from cachewatch.core.changesets import Changeset, TagPair
 from cachewatch.core.filters_and_spec_patterns import Selection
-from cachewatch.core.graphs_and_attribution import (
-    NOT_KNOWN,
-    SPACK,
-    Cause,
-    Causes,
-    Explanation,
-    GraphNode,
-    LockChange,
-    Nodes,
-)
+from cachewatch.core.graphs_and_attribution import Cause, Causes, Explanation, GraphNode, LockChange
 from cachewatch.core.kinds_and_specs import Side, Signature
 from cachewatch.core.names_and_layouts import CATALOGUE, TAG_GRAPH
 from cachewatch.core.statement_kinds import OF_REBUILDS
@@ -40,6 +32,7 @@ from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolation, Piece
 
 Result = TypeVar("Result")
+State = tuple[str, str]  # a commit and a tag
 Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[RebuiltSpecs, ...]]  # a cache
 
 
@@ -54,38 +47,33 @@ class RepositoryCauses:
     ) -> Iterator[Changeset]:
         """Yield changesets that can explain their rebuilds; `warn` gets errors about unreadable graphs."""
         for changeset in changesets:
-            sides = (changeset.before, changeset.after)
-            changeset.explain = partial(_explain, self._repository, sides, selection, warn)
+            changeset.explain = partial(_explain, self._repository, changeset.before, changeset.after, selection, warn)
             yield changeset
 
     def of_digest(
         self, tag: TagDigest, pair: TagPair, selection: Selection, *, isolation: Isolation, remember: Remember, log: Log
     ) -> TagDigest:
         """Return the digest of a tag with causes of rebuilds; `remember` keeps them for digests of the same states."""
-        (old, old_tag), (new, new_tag) = ((side.revision, side.tag) for side in (pair.before, pair.after))
-        statements = (*tag.statements, *tag.rest, *tag.report.statements)
-        if not (old and old_tag and new and new_tag and any(one.kind in OF_REBUILDS for one in statements)):
+        old, new = _state(pair.before), _state(pair.after)
+        parts = tag.statements, tag.rest, tag.report.statements
+        if not (old and new and any(one.kind in OF_REBUILDS for part in parts for one in part)):
             return tag
-        states = (old, old_tag), (new, new_tag)
+        git_dir = self._repository.git_dir
 
         def find() -> tuple[RebuiltSpecs, ...]:
             # Spack's public catalogue has no graphs, and needs no other process to read them.
-            if self._repository.objects().get(f"{new}:{CATALOGUE}/{new_tag}/{TAG_GRAPH}") is None:
+            if self._repository.objects().get(f"{new[0]}:{CATALOGUE}/{new[1]}/{TAG_GRAPH}") is None:
                 return ()
-            size = 4 * pair.difference.size  # graphs are about as large
-            about = Piece("dependency graph", (*states[0], *states[1]), size)
-            rebuilt = _apart(isolation, partial(_find_rebuilt, self._repository.git_dir, *states), about)
+            # Graphs are about as large as four times the difference.
+            about = Piece("dependency graph", (*old, *new), 4 * pair.difference.size)
+            rebuilt = _apart(isolation, partial(_find_rebuilt, git_dir, old, new), about)
             if isinstance(rebuilt, WorkFailed):
-                log.warning("causes.unknown", tag=new_tag, error=str(rebuilt))
+                log.warning("causes.unknown", tag=new[1], error=str(rebuilt))
                 return ()
             return rebuilt
 
-        rebuilt = remember((self._repository.git_dir, states), find)
-
-        own, rest, whole = (
-            with_causes(statements, rebuilt, selection.chooses)
-            for statements in (tag.statements, tag.rest, tag.report.statements)
-        )
+        rebuilt = remember((git_dir, (old, new)), find)
+        own, rest, whole = (with_causes(part, rebuilt, selection.chooses) for part in parts)
         return replace(tag, statements=own, rest=rest, report=replace(tag.report, statements=whole))
 
     def of_environment(
@@ -122,6 +110,10 @@ class RepositoryCauses:
         return replace(coverage, needs=tuple(map(with_those, coverage.needs)))
 
 
+def _state(side: Side) -> State | None:
+    return (side.revision, side.tag) if side.revision and side.tag else None
+
+
 def _apart(isolation: Isolation, work: Callable[[], Result], about: Piece) -> Result | WorkFailed:
     """Return the result of `work` in a process of its own, or the error if it failed."""
     try:
@@ -135,7 +127,7 @@ def _call(work: Sequence[Callable[[], Result]]) -> Result:
     return work[0]()
 
 
-def _find_rebuilt(git_dir: str, before: tuple[str, str], after: tuple[str, str]) -> tuple[RebuiltSpecs, ...]:
+def _find_rebuilt(git_dir: str, before: State, after: State) -> tuple[RebuiltSpecs, ...]:
     with closing(Repository(Path(git_dir))) as repository:
         return rebuilt_in(GraphStep.between(repository, before, after))
 
@@ -180,21 +172,20 @@ def find_chains(step: GraphStep, package: str) -> tuple[Chain, ...]:
     counts = Counter(cause for one in explained for cause in one.causes)
     chosen = sorted(counts, key=lambda cause: (-counts[cause], cause.sort_key))[:3]
     paths: dict[Cause, tuple[str, ...]] = {}
-    for explanation in explained:
-        wanted = [cause for cause in chosen if cause in explanation.causes and cause not in paths]
-        if wanted:
-            found = step.with_paths(explanation).paths
+    for one in explained:
+        if wanted := set(chosen).intersection(one.causes) - paths.keys():
+            found = step.with_paths(one).paths
             paths |= {cause: found[cause] for cause in wanted}
     return tuple(Chain(cause, paths[cause], counts[cause]) for cause in chosen)
 
 
 def _explain(
-    repository: Repository, sides: tuple[Side, Side], selection: Selection, warn: Callable[[str], None]
+    repository: Repository, before: Side, after: Side, selection: Selection, warn: Callable[[str], None]
 ) -> tuple[Explanation, ...]:
-    before, after = sides
-    if not (before.revision and after.revision and before.tag and after.tag):
+    old, new = _state(before), _state(after)
+    if not (old and new):
         return ()
-    step = GraphStep.between(repository, (before.revision, before.tag), (after.revision, after.tag))
+    step = GraphStep.between(repository, old, new)
     explained = [one for one in step.explain_packages(selection.packages) if one.is_match and one.causes]
     for what in step.unreadable:
         warn(what)
@@ -208,18 +199,18 @@ def _explain(
 
 def _find_of_environment(
     git_dir: str,
-    tags: Sequence[tuple[str, str]],
+    tags: Sequence[State],
     lock_file: Path,
     folders: tuple[Path, ...],
     replaced: Sequence[tuple[str, str, str]],
 ) -> Mapping[str, Causes]:
     """Return the causes by hash in the environment; `replaced` has a package, that hash, and the one in a tag."""
     with closing(Repository(Path(git_dir))) as repository:
-        graphs = [graph for tag in tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
-        if not graphs:
+        recorded = [graph for tag in tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
+        if not recorded:
             return {}
-        lock = Nodes(open_lock_graph(lock_file, folders).nodes)
-        walks = [(graph, Walk(lock, graph)) for graph in graphs]
+        lock = graphs.Nodes(open_lock_graph(lock_file, folders).nodes)
+        walks = [(graph, Walk(lock, graph)) for graph in recorded]
         causes: dict[str, Causes] = {}
         for package, old, new in replaced:
             for graph, walk in walks:
@@ -233,8 +224,8 @@ def _find_of_environment(
 def compare_locks(before: Path, after: Path) -> LockChange:
     """Explain every spec of the lock file `after` that `before` lacks. Raises UsageError if either is no lock file."""
     old, new = open_lock_graph(before), open_lock_graph(after)
-    is_same_spack = bool(old.spack) and old.spack == new.spack
-    walk = Walk(Nodes(old.nodes), Nodes(new.nodes), NOT_KNOWN if is_same_spack else SPACK)
+    rest = graphs.NOT_KNOWN if old.spack and old.spack == new.spack else graphs.SPACK
+    walk = Walk(graphs.Nodes(old.nodes), graphs.Nodes(new.nodes), rest)
     packages_before, packages_after = _by_package(old), _by_package(new)
     explained: list[Explanation] = []
     for name in packages_after.keys() & packages_before.keys():
@@ -246,8 +237,8 @@ def compare_locks(before: Path, after: Path) -> LockChange:
     return LockChange(
         specs=sum(map(len, packages_after.values())),
         explained=tuple(explained),
-        added=_of_others(packages_after, packages_before) + _external_roots(new, old),
-        removed=_of_others(packages_before, packages_after) + _external_roots(old, new),
+        added=_only_in(packages_after, packages_before) + _external_roots(new, old),
+        removed=_only_in(packages_before, packages_after) + _external_roots(old, new),
         roots=roots,
         reused=tuple(
             (node, new.nodes[spec_hash])
@@ -265,7 +256,7 @@ def _by_package(lock: LockGraph) -> Mapping[str, Mapping[str, GraphNode]]:
     return packages
 
 
-def _of_others(packages: Mapping[str, Mapping[str, GraphNode]], others: Mapping[str, object]) -> tuple[GraphNode, ...]:
+def _only_in(packages: Mapping[str, Mapping[str, GraphNode]], others: Mapping[str, object]) -> tuple[GraphNode, ...]:
     nodes = [node for name in packages.keys() - others.keys() for node in packages[name].values()]
     return tuple(sorted(nodes, key=lambda node: (node.name, node.hash)))
 

@@ -6,31 +6,19 @@ cannot be known, only which is nearest: its predecessor. The dependents of a spe
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.graphs_and_attribution import (
-    LANGUAGES,
-    NAME_LETTERS,
-    RUNTIMES,
-    SPACK,
-    TOO_MANY,
-    WEAKEST,
-    Cause,
-    Causes,
-    Dependency,
-    Explanation,
-    Graph,
-    GraphNode,
-    What,
-)
+from cachewatch.core import graphs_and_attribution as graphs
+from cachewatch.core.graphs_and_attribution import Cause, Causes, Dependency, Explanation, Graph, GraphNode, What
 
 MOST_CAUSES = 1_000  # listed for a spec; real specs have hundreds at most
 
 SpecPair = tuple[str, str, str]  # a package, and the names of two of its specs, one of each graph
-_TOO_MANY = frozenset([TOO_MANY])
+_TOO_MANY = frozenset([graphs.TOO_MANY])
 
 
 class _GraphSpec(NamedTuple):
@@ -73,7 +61,7 @@ def _compare_specs(
     is_rewritten = had.names_its_compiler is not has.names_its_compiler
     edges = [had.edges, has.edges]
     if compilers or is_rewritten:  # to which compilers among the dependencies, and their runtimes, belong
-        edges = [[e for e in some if not e.languages and e.name not in RUNTIMES] for some in edges]
+        edges = [[e for e in some if not e.languages and e.name not in graphs.RUNTIMES] for some in edges]
     both, removed, added = _paired(*edges)
     if is_rewritten:
         compiler = (had if had.names_its_compiler else has).node.compiler
@@ -81,21 +69,19 @@ def _compare_specs(
             [edge for edge in found if "libc" not in edge.virtuals and side.label(edge) != compiler]
             for found, side in ((removed, had), (added, has))
         )
-    name = new.name
+    cause = partial(Cause, package=new.name)
     own = [
         *attribute_causes(old, new),
-        *(Cause(package=name, what=What.DEPENDENCY_REMOVED, before=had.label(edge)) for edge in removed),
-        *(Cause(package=name, what=What.DEPENDENCY_ADDED, after=has.label(edge)) for edge in added),
+        *(cause(what=What.DEPENDENCY_REMOVED, before=had.label(edge)) for edge in removed),
+        *(cause(what=What.DEPENDENCY_ADDED, after=has.label(edge)) for edge in added),
+        *(cause(what=What.DEPENDENCY_CHANGED, before=had.use(d), after=has.use(e)) for d, e in both if d.use != e.use),
+        *compilers,
+        *([graphs.SPACK] if is_rewritten else []),
     ]
-    for one, other in both:
-        if one.use != other.use:
-            uses = had.use(one), has.use(other)
-            own.append(Cause(package=name, what=What.DEPENDENCY_CHANGED, before=uses[0], after=uses[1]))
-    own += [*compilers, *([SPACK] if is_rewritten else [])]
     # The recipe counts only if nothing else in the spec itself differs: a new version has another recipe anyway.
     recipes = old.ingredients.recipe, new.ingredients.recipe
     if not own and all(recipes) and recipes[0] != recipes[1]:
-        own = [Cause(package=name, what=What.RECIPE, before=recipes[0], after=recipes[1])]
+        own = [cause(what=What.RECIPE, before=recipes[0], after=recipes[1])]
     return own, both
 
 
@@ -159,12 +145,13 @@ def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
     if "" in had or "" in has:
         # Old Spack names a compiler even for what is not compiled, such as bundles; newer Spack names none for these.
         old_compiler, other = (
-            next((side[language] for language in ("", *LANGUAGES) if language in side), "") for side in (had, has)
+            next((side[language] for language in ("", *graphs.LANGUAGES) if language in side), "")
+            for side in (had, has)
         )
         if old_compiler and other:
             changed[old_compiler, other] = []
     else:
-        for language in LANGUAGES:
+        for language in graphs.LANGUAGES:
             changed[had.get(language, ""), has.get(language, "")].append(language)
     return [
         Cause(package=new.node.name, what=What.COMPILER, before=one, after=other, languages=tuple(languages))
@@ -183,7 +170,7 @@ class _Compared(NamedTuple):
 class Walk:
     """Finds why specs have different hashes. `rest` is the cause where only the hash differs; results are kept."""
 
-    def __init__(self, before: Graph, after: Graph, rest: Cause = SPACK) -> None:
+    def __init__(self, before: Graph, after: Graph, rest: Cause = graphs.SPACK) -> None:
         self._graphs = before, after
         self._rest = frozenset([rest])
         self._found: dict[SpecPair, frozenset[Cause]] = {}
@@ -197,7 +184,7 @@ class Walk:
         best, fewest = "", (0, False)
         for candidate in before:
             found = self._find(self._pair(package, candidate, after))
-            count = MOST_CAUSES + 1 if found == _TOO_MANY else len(found - WEAKEST), bool(found & WEAKEST)
+            count = MOST_CAUSES + 1 if found == _TOO_MANY else len(found - graphs.WEAKEST), bool(found & graphs.WEAKEST)
             if not best or count < fewest:
                 best, fewest = candidate, count
             if not fewest[0]:  # no other candidate can be nearer
@@ -209,7 +196,7 @@ class Walk:
         asked = self._pair(package, before, after)
         left = self._find(asked)
         if left == _TOO_MANY:
-            return {TOO_MANY: (package,)}
+            return {graphs.TOO_MANY: (package,)}
         paths: dict[Cause, tuple[str, ...]] = {}
         above: dict[SpecPair, SpecPair | None] = {asked: None}
 
@@ -218,19 +205,16 @@ class Walk:
                 yield pair[0]
                 pair = above[pair]
 
-        level = [asked]
-        while level and left:
-            below: list[SpecPair] = []
-            for pair in level:
-                compared = self._compare(pair)
-                own = self._rest if self._found[pair] == self._rest else compared.own
-                paths |= {cause: tuple(path_to(pair))[::-1] for cause in own & left}
-                left -= own
-                for inner in compared.below:
-                    if inner not in above:
-                        above[inner] = pair
-                        below.append(inner)
-            level = below
+        waiting = deque([asked])
+        while waiting and left:
+            pair = waiting.popleft()
+            compared = self._compare(pair)
+            own = self._rest if self._found[pair] == self._rest else compared.own
+            paths |= {cause: tuple(path_to(pair))[::-1] for cause in own & left}
+            left -= own
+            below = [inner for inner in dict.fromkeys(compared.below) if inner not in above]
+            above |= dict.fromkeys(below, pair)
+            waiting += below
         return paths
 
     def _compare(self, pair: SpecPair) -> _Compared:
@@ -245,17 +229,16 @@ class Walk:
     def _is_other(self, pair: SpecPair) -> bool:
         """Tell whether two names mean different specs; one may be a whole hash, the other its beginning."""
         package, before, after = pair
-        if len(before) == len(after) or before[:NAME_LETTERS] != after[:NAME_LETTERS]:
+        if len(before) == len(after) or graphs.name_of(before) != graphs.name_of(after):
             return True
         old, new = self._graphs[0].find(package, before), self._graphs[1].find(package, after)
         return old is None or new is None or old.hash != new.hash
 
     def _pair(self, package: str, before: str, after: str) -> SpecPair:
         """Return the pair with names as dependents write them, so that it is compared only once."""
-        old, new = (
-            h if self._graphs[side].find(package, h[:NAME_LETTERS]) is None else h[:NAME_LETTERS]  # which others share
-            for side, h in enumerate((before, after))
-        )
+        sides = zip(self._graphs, (before, after), strict=True)
+        # A shortened hash is not found where several specs share it.
+        old, new = (graphs.name_of(h) if graph.find(package, graphs.name_of(h)) else h for graph, h in sides)
         return (package, before, after) if old == new and before != after else (package, old, new)
 
     def _find(self, asked: SpecPair) -> frozenset[Cause]:
@@ -301,10 +284,8 @@ class Walk:
         """Store the causes of pairs that reach each other; usually it is a single pair."""
         all_causes: set[Cause] = set()
         for own, below in component.values():
-            all_causes |= own
-            for each in below:
-                all_causes |= self._found.get(each, frozenset())
-        is_too_much = TOO_MANY in all_causes or len(all_causes) > MOST_CAUSES
+            all_causes.update(own, *(self._found.get(each, frozenset()) for each in below))
+        is_too_much = graphs.TOO_MANY in all_causes or len(all_causes) > MOST_CAUSES
         causes = _TOO_MANY if is_too_much else frozenset(all_causes) or self._rest
         self._found |= dict.fromkeys(component, causes)
 
@@ -317,15 +298,15 @@ def explain_new_specs(
     `matches` has the removed hashes that each new hash may have replaced.
     """
     kept, vanished = before.keys() & after.keys(), before.keys() - after.keys()
-    kept_by_identity: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
+    alike: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)  # the kept hashes, by identity
     for spec_hash in kept:
-        kept_by_identity[_identity(before[spec_hash])].append(spec_hash)
+        alike[_identity(before[spec_hash])].append(spec_hash)
     dependencies = {spec_hash: frozenset(node.below) for spec_hash, node in before.items()}
 
     def candidates(new: GraphNode) -> Iterator[tuple[Collection[str], Explanation]]:
         """Yield sets of old hashes, the most likely first, and the explanation that each would give."""
         yield matches.get(new.hash, set()), Explanation(spec=new)
-        yield kept_by_identity.get(_identity(new), ()), Explanation(spec=new, is_beside=True)
+        yield alike.get(_identity(new), ()), Explanation(spec=new, is_beside=True)
         for is_paired in (True, False):
             for hashes, is_beside in ((vanished, False), (kept, True)):
                 near = [h for h in hashes if ((before[h].os, before[h].target) == (new.os, new.target)) is is_paired]
@@ -333,8 +314,6 @@ def explain_new_specs(
 
     def nearest(new: GraphNode, hashes: Collection[str]) -> str:
         """Return the hash that shares most direct dependencies with `new`; of equals, that with fewest causes."""
-        if len(hashes) == 1:
-            return next(iter(hashes))
         own = frozenset(new.below)
         shared = {old: len(own & dependencies[old]) for old in hashes}
         most = max(shared.values())
@@ -375,7 +354,7 @@ def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[
             by_dependency[name].append(node.hash)
 
     def dependents(spec_hash: str) -> Iterator[str]:
-        for name in {spec_hash[:NAME_LETTERS], spec_hash}:
+        for name in {graphs.name_of(spec_hash), spec_hash}:
             yield from by_dependency.get(name, ())
 
     reached, waiting = set(asked), list(asked)
