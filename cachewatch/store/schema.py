@@ -13,26 +13,8 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from msgspec import Struct
-from sqlalchemy import (
-    TIMESTAMP,
-    Boolean,
-    Column,
-    Connection,
-    Dialect,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    TypeDecorator,
-    UniqueConstraint,
-    text,
-)
-from sqlalchemy import Text as AnyText
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy import Column, Connection, Dialect, ForeignKey, Index, MetaData, Table, UniqueConstraint, text, types
+from sqlalchemy.schema import CreateIndex, CreateTable, SchemaItem
 
 Value = TypeVar("Value", bound=Struct)
 Clock = Callable[[], datetime]
@@ -51,8 +33,8 @@ def to_text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
-class _TextMoment(TypeDecorator[datetime]):
-    impl = AnyText
+class _TextMoment(types.TypeDecorator[datetime]):
+    impl = types.Text
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:  # noqa: ARG002  the contract
@@ -67,8 +49,8 @@ class _TextMoment(TypeDecorator[datetime]):
         return datetime.fromtimestamp(0, UTC)
 
 
-class _PostgresText(TypeDecorator[str]):
-    impl = String
+class _PostgresText(types.TypeDecorator[str]):
+    impl = types.String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  the contract
@@ -77,9 +59,9 @@ class _PostgresText(TypeDecorator[str]):
 
 
 # A column type for times: in SQLite text, in PostgreSQL `timestamptz`.
-Moment = _TextMoment().with_variant(TIMESTAMP(timezone=True), "postgresql")
+Moment = _TextMoment().with_variant(types.TIMESTAMP(timezone=True), "postgresql")
 # A column type for text that sorts by its bytes in every database, whatever the locale of the server.
-Text = AnyText().with_variant(_PostgresText(collation="C"), "postgresql")
+Text = types.Text().with_variant(_PostgresText(collation="C"), "postgresql")
 
 
 # The version of the tables; every migration step increases it.
@@ -87,193 +69,171 @@ FORM = 1
 metadata = MetaData()
 
 
-def _texts(*names: str) -> list[Column[str]]:
-    return [Column(name, Text, nullable=False) for name in names]
+def _table(name: str, *columns: SchemaItem) -> Table:
+    return Table(name, metadata, *columns)
 
 
 def _key(*names: str) -> list[Column[str]]:
     return [Column(name, Text, primary_key=True) for name in names]
 
 
+def _texts(*names: str, **options: Any) -> list[Column[str]]:
+    return [Column(name, Text, nullable=False, **options) for name in names]
+
+
+def _moments(*names: str) -> list[Column[datetime]]:
+    return [Column(name, Moment, nullable=False) for name in names]
+
+
+def _bytes(*names: str) -> list[Column[bytes]]:
+    return [Column(name, types.LargeBinary, nullable=False) for name in names]
+
+
 # The revision up to which a stream of a subscription has reported changes of a tag.
-cursors = Table(
+cursors = _table(
     "cursors",
-    metadata,
     *_key("subscription", "stream", "source", "tag"),
-    Column("revision", Text, nullable=False),
-    Column("moved_at", Moment, nullable=False),
+    *_texts("revision"),
+    *_moments("moved_at"),
     Column("vanished_at", Moment),  # when the stream reported the removal of the tag, last seen in `revision`
 )
 
 # The streams that have started, and the revision of each source that they were compared with last.
-streams = Table(
-    "streams",
-    metadata,
-    *_key("subscription", "stream", "source"),
-    Column("revision", Text, nullable=False),
-    Column("begun_at", Moment, nullable=False),
-)
+streams = _table("streams", *_key("subscription", "stream", "source"), *_texts("revision"), *_moments("begun_at"))
 
-unread = Table(
+unread = _table(
     "unread",
-    metadata,
     *_key("subscription", "stream", "source", "tag", "package"),
     *_texts("base", "base_tag", "since"),
-    Column("noted_at", Moment, nullable=False),
-    Column("reason", Text, nullable=False),
+    *_moments("noted_at"),
+    *_texts("reason"),
     Column("blob", Text),  # the object id of the document, if it ended the process that read it
     Column("readable_at", Moment),  # when another stream found it readable again
 )
 
 # When the streams are due: one pending row for each stream, and rows that are done.
-slots = Table(
+slots = _table(
     "slots",
-    metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", types.Integer, primary_key=True),
     *_texts("subscription", "stream", "schedule"),  # as configured; if the schedule changes, another slot is made
-    Column("due", Moment, nullable=False),
+    *_moments("due"),
     Column("done_at", Moment),
     Column("digest", Text),
     UniqueConstraint("subscription", "stream", "due"),
     Index("slots_pending", "subscription", "stream", "due", sqlite_where=text("done_at IS NULL")),
 )
 
-digests = Table(
+digests = _table(
     "digests",
-    metadata,
     *_key("key"),
     *_texts("subscription", "stream", "state", "title", "period"),
-    Column("created", Moment, nullable=False),
-    Column("reason", Text, nullable=False, server_default=""),  # why it is held, or was dropped
-    Column("moves", LargeBinary, nullable=False),  # the advances of cursors that belong to it, encoded
-    Column("rendered", LargeBinary, nullable=False),
-    Column("checksum", LargeBinary, nullable=False),  # the checksum of `moves`, then that of `rendered`
+    *_moments("created"),
+    *_texts("reason", server_default=""),  # why it is held, or was dropped
+    # The encoded advances of cursors that belong to it, its content, and the checksums of the one and the other.
+    *_bytes("moves", "rendered", "checksum"),
     Index("digests_held", "subscription", "stream", sqlite_where=text("state = 'held'")),
     Index("digests_by_stream", "subscription", "stream", "created"),
     Index("digests_by_creation", "created"),
 )
 
 # The events for which the digest of a stream is held; a newer digest that replaces it continues their time.
-holds = Table(
+holds = _table(
     "holds",
-    metadata,
-    # The tag is empty if it concerns several.
-    *_key("subscription", "stream", "source", "tag", "kind"),
-    Column("said", Text, nullable=False),
-    Column("content", Text, nullable=False, server_default=""),  # details for operators, one a line
-    Column("counted_from", Moment, nullable=False),  # the start of the hold
+    *_key("subscription", "stream", "source", "tag", "kind"),  # the tag is empty if it concerns several
+    *_texts("said"),
+    *_texts("content", server_default=""),  # details for operators, one a line
+    *_moments("counted_from"),  # the start of the hold
 )
 
 # Facts that subscriptions remember beside their cursors: core/advice/waits_and_reminders.py.
-remembered = Table(
+remembered = _table(
     "remembered",
-    metadata,
     *_key("subscription", "key"),
-    Column("source", Text, nullable=False),
+    *_texts("source"),
     Column("revision", Text),  # a revision that is pinned for this fact
-    Column("content", LargeBinary, nullable=False),
-    Column("noted_at", Moment, nullable=False),
+    *_bytes("content"),
+    *_moments("noted_at"),
     Index("remembered_by_time", "noted_at"),
 )
 
+# Content that several messages share, stored once: of mails, everything after the headers.
+bodies = _table("bodies", Column("checksum", types.LargeBinary, primary_key=True), *_bytes("content"))
+
 # Queued, being sent, or to be tried again.
 _OPEN = text("state IN ('queued', 'sending', 'deferred')")
-_HAS_BODY = text("body IS NOT NULL")
-
-# Content that several messages share, stored once: of mails, everything after the headers.
-bodies = Table(
-    "bodies",
-    metadata,
-    Column("checksum", LargeBinary, primary_key=True),
-    Column("content", LargeBinary, nullable=False),
-)
-
-deliveries = Table(
+deliveries = _table(
     "deliveries",
-    metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", types.Integer, primary_key=True),
     Column("digest", Text, ForeignKey("digests.key"), nullable=False),
     *_texts("channel", "target"),
-    Column("copy", Integer, nullable=False, server_default="0"),  # more than 0: sent again by an operator
-    Column("state", Text, nullable=False),
-    Column("created", Moment, nullable=False),
-    Column("due", Moment, nullable=False),  # or since when it is being sent
-    Column("give_up", Moment, nullable=False),
-    Column("attempts", Integer, nullable=False, server_default="0"),
-    Column("may_have_arrived", Boolean, nullable=False, server_default="0"),
+    Column("copy", types.Integer, nullable=False, server_default="0"),  # more than 0: sent again by an operator
+    *_texts("state"),
+    *_moments("created", "due", "give_up"),  # `due`: or since when it is being sent
+    Column("attempts", types.Integer, nullable=False, server_default="0"),
+    Column("may_have_arrived", types.Boolean, nullable=False, server_default="0"),
     Column("settled_at", Moment),
-    Column("said", Text, nullable=False, server_default=""),
+    *_texts("said", server_default=""),
     Column("message_id", Text),
-    Column("content_type", Text, nullable=False),
-    Column("payload", LargeBinary, nullable=False),
+    *_texts("content_type"),
+    *_bytes("payload"),
     Column("claimed_by", Text),  # the run of the service that sends it, or did before it was queued again
-    Column("checksum", LargeBinary, nullable=False),  # of the whole message and its target
-    Column("body", LargeBinary),  # the checksum in `bodies` of what follows the payload; NULL if nothing does
+    *_bytes("checksum"),  # of the whole message and its target
+    Column("body", types.LargeBinary),  # the checksum in `bodies` of what follows the payload; NULL if nothing does
     UniqueConstraint("digest", "channel", "target", "copy"),
     Index("deliveries_by_state", "channel", "state", "due"),
     Index("deliveries_by_target", "channel", "target", "state", "id"),
     # A query finds it only if it has the very condition in its text, not as a parameter.
-    Index("deliveries_by_body", "body", sqlite_where=_HAS_BODY),
+    Index("deliveries_by_body", "body", sqlite_where=text("body IS NOT NULL")),
     Index("deliveries_open", "channel", "id", "state", "due", "target", sqlite_where=_OPEN),
 )
 
 # The history of each delivery, for `deliveries show`.
-attempts = Table(
+attempts = _table(
     "attempts",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("delivery", Integer, ForeignKey("deliveries.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("at", Moment, nullable=False),
-    Column("event", Text, nullable=False),
-    Column("said", Text, nullable=False, server_default=""),
+    Column("id", types.Integer, primary_key=True),
+    Column("delivery", types.Integer, ForeignKey("deliveries.id", ondelete="CASCADE"), nullable=False, index=True),
+    *_moments("at"),
+    *_texts("event"),
+    *_texts("said", server_default=""),
 )
 
 # Addresses that get no more digests, because they refused several in a row.
-suppressed = Table(
-    "suppressed",
-    metadata,
-    *_key("channel", "target"),
-    Column("since", Moment, nullable=False),
-    Column("said", Text, nullable=False),
-)
+suppressed = _table("suppressed", *_key("channel", "target"), *_moments("since"), *_texts("said"))
 
-sources = Table(
+sources = _table(
     "sources",
-    metadata,
-    Column("name", Text, primary_key=True),
+    *_key("name"),
     Column("polled_at", Moment),
     Column("succeeded_at", Moment),
     Column("revision", Text),
     Column("revision_time", Moment),
     Column("changed_at", Moment),  # when we first saw that revision
-    Column("failures", Integer, nullable=False, server_default="0"),
-    Column("error", Text, nullable=False, server_default=""),
+    Column("failures", types.Integer, nullable=False, server_default="0"),
+    *_texts("error", server_default=""),
 )
 
-channels = Table(
+channels = _table(
     "channels",
-    metadata,
-    Column("name", Text, primary_key=True),
+    *_key("name"),
     Column("blocked_until", Moment),
-    Column("failures", Integer, nullable=False, server_default="0"),
-    Column("error", Text, nullable=False, server_default=""),
+    Column("failures", types.Integer, nullable=False, server_default="0"),
+    *_texts("error", server_default=""),
     Column("error_at", Moment),
     Column("sent_at", Moment),
 )
 
-alerts = Table(
+alerts = _table(
     "alerts",
-    metadata,
     # The name of a source, channel or subscription, and of that a tag, target or stream; empty for the whole.
     *_key("kind", "name", "part"),
-    Column("opened_at", Moment, nullable=False),
+    *_moments("opened_at"),
     Column("notified_at", Moment),  # when operators were notified of it last
     Column("resolved_at", Moment),  # by a command; the service notifies operators and deletes the row
-    Column("title", Text, nullable=False),
-    Column("detail", Text, nullable=False, server_default=""),
+    *_texts("title"),
+    *_texts("detail", server_default=""),
 )
 
-counters = Table("counters", metadata, Column("name", Text, primary_key=True), Column("value", Float, nullable=False))
+counters = _table("counters", *_key("name"), Column("value", types.Float, nullable=False))
 
 
 def make_tables(connection: Connection) -> None:
