@@ -163,11 +163,10 @@ def review_source(connection: Connection, context: Context, source: Source, sour
     # How often a source publishes is known only after watching it for that long.
     is_watched = source_health.changed_at is not None and now - source_health.changed_at > source.stale_after
     age = staleness(source_health, now, context.config.timezone).said(words())
+    answers = "It answers, but upstream may have stopped publishing."
     lines = (
         f"{age[:1].upper()}{age[1:]}; `stale_after` is {days(source.stale_after)}.",
-        "It cannot be read either."
-        if source_health.failures
-        else "It answers, but upstream may have stopped publishing.",
+        "It cannot be read either." if source_health.failures else answers,
     )
     alert = Alert(key=key, title=f"the source {source.name} has no news", lines=lines)
     is_open, end = is_watched and is_stale(source, source_health, now), f"the source {source.name} has news again"
@@ -183,9 +182,7 @@ def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool
 def staleness(source_health: SourceHealth, now: datetime, zone: str) -> Note:
     """Return a note that says how old the newest data of a source is."""
     newest = _newest(source_health)
-    if newest is None:
-        return Note("empty")
-    return Note("old", {"since": minute(newest, zone), "age": days(now - newest)})
+    return Note("old", {"since": minute(newest, zone), "age": days(now - newest)}) if newest else Note("empty")
 
 
 def _newest(source_health: SourceHealth) -> datetime | None:
@@ -198,7 +195,5 @@ def longest_pause(repository: Repository, newest: Revision) -> timedelta | None:
     times = (each.time for each in back_from(repository, newest.commit))
     known = sorted(islice((time for time in times if time is not None and time != LATEST), 10))
     intervals = sorted(b - a for a, b in pairwise(known))
-    if len(intervals) < 3:
-        return None
     # Three times the upper quartile, so that neither gaps nor commits in quick succession matter.
-    return max(3 * intervals[len(intervals) * 3 // 4], timedelta(days=1))
+    return max(3 * intervals[len(intervals) * 3 // 4], timedelta(days=1)) if len(intervals) >= 3 else None

@@ -180,8 +180,9 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
         """Return the newest new snapshot of each series, or the one to move to, and the one to compare it with."""
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
-        vanished = {tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None}
-        gone = {tag: revision for tag, revision in vanished.items() if tag not in has}
+        gone = {
+            tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None and tag not in has
+        }
         known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
         pin = self.stream.subscription.match.pinned or ""
         seen = self.state.remembered.pin(self.source.name, pin)
@@ -222,10 +223,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         bases: Bases,
         back: Mapping[str, Mapping[str, Sequence[Departure]]],
     ) -> Iterator[Departure]:
-        """Yield the removals of packages and stacks from the tags of a range, and of whole tags.
-
-        What packages that are `back` lack has been missing since these were.
-        """
+        """Yield what was removed from the tags of a range, and removed tags; for packages `back`, since the first time."""
         departures = Departures(self.source.name, steps)
         departed: list[Departure] = []
         for each in news:
@@ -267,12 +265,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
                     yield one, packages
 
     def _with_statements(
-        self,
-        news: Iterable[TagNews],
-        more: list[tuple[str, Statement]],
-        old: Revision,
-        bases: Bases,
-        restored: Restored,
+        self, news: Iterable[TagNews], more: list[tuple[str, Statement]], old: Revision, bases: Bases, back: Restored
     ) -> tuple[TagNews, ...]:
         """Add statements to the news of their tags; a tag without news is compared first."""
         by_tag = {each.name: each for each in news}
@@ -281,7 +274,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
                 before, newest = (replace(side, tag=tag) for side in (old, self.newest))
                 if tag not in tags_of(self.repository, before).ids:
                     continue
-                (by_tag[tag],) = self.compared(before, newest, lambda _: True, bases, restored)
+                (by_tag[tag],) = self.compared(before, newest, lambda _: True, bases, back)
             one = by_tag[tag]
             by_tag[tag] = replace(one, tag=removals.with_statements(one.tag, [statement], self.silencing(tag).wants))
         return tuple(by_tag.values())
@@ -345,17 +338,14 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             yield Note("impossible-date", {"revision": self.newest.commit[:10]})
 
     def _advance(self, unread: UnreadAfter, learned: Iterable[Memory], news: Iterable[TagNews]) -> Advance:
-        updates = (
-            CursorUpdate(tag=tag, revision=revision, unread=tuple(unread.left.get(tag, ())))
-            for tag, revision in sorted(self.ranges.places.items())
-        )
         known = {fact.key: fact for fact in self.state.remembered.facts}
         facts = {fact.key: merged(known.get(fact.key), fact) for fact in learned}
         # Every stream of the subscription has reported that everything of it is back.
         has_urgent = self.stream.subscription.urgent is not None
         names = (streams.REGULAR, streams.URGENT) if has_urgent else (streams.REGULAR,)
-        departures = ((key, fact) for key, fact in facts.items() if isinstance(fact, Departure))
-        over = tuple(key for key, departure in departures if not any(map(departure.missing, names)))
+        over = tuple(
+            key for key, one in facts.items() if isinstance(one, Departure) and not any(map(one.missing, names))
+        )
         told = [  # the announced prunes that took place, which only regular digests report
             wave.key
             for each in (() if self.stream.is_urgent else news)
@@ -367,7 +357,10 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             stream=self.stream.name,
             source=self.source.name,
             revision=self.newest.commit,
-            tags=tuple(updates),
+            tags=tuple(
+                CursorUpdate(tag=tag, revision=revision, unread=tuple(unread.left.get(tag, ())))
+                for tag, revision in sorted(self.ranges.places.items())
+            ),
             learned=tuple(fact for key, fact in facts.items() if key not in over and known.get(key) != fact),
             forgotten=(*(key for key in over if key in known), *told),
         )

@@ -145,7 +145,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         try:
             comparison = self._between_revisions(before, after, wanted_tag=Globs(), wanted_package=Globs())
             make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
-            changeset = self.comparisons.compared(self.source.name).changeset(comparison, Selection(), make_collector)
+            changeset = self.comparisons.changeset(self.source.name, comparison, Selection(), make_collector)
             list(changeset.collected())
         except BrokenSource:
             raise  # such as a full disk, which says nothing about the tag
@@ -162,9 +162,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         def with_stays(one: Statement, before: Side, after: Side) -> Statement:
             if past is None or one.kind not in _REMOVED or before.tag != after.tag:
                 return one
-            lines = one.lines
-            stays = (past.stay(line, before, after) if next(left) > 0 else line.stay for line in lines)
-            return replace(one, lines=tuple(replace(line, stay=stay) for line, stay in zip(lines, stays, strict=True)))
+            stays = (past.stay(line, before, after) if next(left) > 0 else line.stay for line in one.lines)
+            lines = (replace(line, stay=stay) for line, stay in zip(one.lines, stays, strict=True))
+            return replace(one, lines=tuple(lines))
 
         with self._past() as past:
             for each, pair in zip(news, pairs, strict=True):
@@ -205,8 +205,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         silencing = self.silencing(name)
         # Each batch has a collector of its own.
         make_collector = partial(silencing.body, partial(DigestCollector, has_table=room is not None))
-        tags = self.comparisons.compared(self.source.name)
-        changeset = tags.changeset(comparison, selection, make_collector, based_on)
+        changeset = self.comparisons.changeset(self.source.name, comparison, selection, make_collector, based_on)
         reported = silencing.reported(changeset)
         tag = read_tag_digest(
             reported, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
@@ -231,13 +230,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _with_causes(self, tag: TagDigest, pair: TagPair, selection: Selection) -> TagDigest:
         """Return `tag` with the causes of rebuilt specs, if the source records dependency graphs."""
         causes = extensions().hook.causes(repository=self.repository)
-        if causes is None:
-            return tag
-        log = self.context.log.bind(source=self.source.name)
-        explained: TagDigest = causes.of_digest(
-            tag, pair, selection, isolation=self.isolation, remember=self.comparisons.recall, log=log
-        )
-        return explained
+        if causes is not None:
+            log, remember = self.context.log.bind(source=self.source.name), self.comparisons.recall
+            tag = causes.of_digest(tag, pair, selection, isolation=self.isolation, remember=remember, log=log)
+        return tag
 
     def selection(self) -> Selection:
         """Return the subscription's selection; with an environment, by default only its systems and targets."""
@@ -328,9 +324,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         names = set(sorted({need.package for need in lost})[:_MOST_KEPT])
         needs = sorted((need for need in lost if need.package in names), key=lambda need: need.sort_key)
         # For all streams of a pass, most of which lost the same; None where no snapshot has it.
-        homes: dict[tuple[Need, str], Home | None] = self.comparisons.recall(
-            ("kept", self.source.name, self.newest.commit), dict
-        )
+        key = "kept", self.source.name, self.newest.commit
+        homes: dict[tuple[Need, str], Home | None] = self.comparisons.recall(key, dict)
         if unknown := tuple(need for need in needs if (need, lost[need]) not in homes):
             homes |= dict.fromkeys(((need, lost[need]) for need in unknown), None)
             snapshots = filter(tag_names.is_snapshot, tags_of(self.repository, self.newest).ids)
@@ -338,12 +333,12 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 needed, there = Environment(name="", needs=unknown), replace(self.newest, tag=tag)
                 _, has = cover_both(self.repository, needed, [], [there], isolation=self.isolation)
                 for covered in has.needs:
-                    key = covered.need, lost[covered.need]
-                    had = homes[key]
+                    need, version = covered.need, lost[covered.need]
+                    had = homes[need, version]
                     if covered.nearest is not Nearest.NONE:
-                        homes[key] = Home(tag, covered.need.version)
-                    elif is_newer(covered.suggestion, key[1]) and not (had and had.version == covered.need.version):
-                        homes[key] = Home(tag, covered.suggestion)
+                        homes[need, version] = Home(tag, need.version)
+                    elif is_newer(covered.suggestion, version) and not (had and had.version == need.version):
+                        homes[need, version] = Home(tag, covered.suggestion)
         return {need: home for need in needs if (home := homes[need, lost[need]])}
 
     def alternative(self) -> Alternative | None:
@@ -363,10 +358,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return not any(tag in tags_of(self.repository, side).ids for side in sides)
 
     def pinned(self, learned: list[Memory]) -> Pinned | None:
-        """Return the state of the pinned snapshot, with the effect of a move to the newest one, and at its end to `best`.
-
-        The result is None without a pin, and when it was already reported that the snapshot is gone.
-        """
+        """Return the state of the pinned snapshot and what a move changes; None without one, or if reported as gone."""
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent:
             return None
@@ -420,8 +412,7 @@ def _find_pin(
     source, tag = place
     own = tag_names.series(tag)
 
-    def series(revision: Revision) -> list[str]:
-        """Return the snapshots in the series of the tag, oldest first; only itself if it has no series."""
+    def series(revision: Revision) -> list[str]:  # oldest first; only the tag itself if it has no series
         names = tags_of(repository, revision).ids
         return sorted(
             (n for n in names if n == tag or (own is not None and tag_names.series(n) == own)), key=version_key
@@ -444,9 +435,7 @@ def _find_pin(
 
 def _placed(source: str, tag: str, series: Sequence[str]) -> Pinned:
     at = series.index(tag)
-    newest = series[-1] if series[-1] != tag else ""
-    newer = len(series) - at - 1
-    # Where old snapshots are deleted, the two oldest are next, if several are newer.
+    newest, newer = series[-1] if series[-1] != tag else "", len(series) - at - 1
     others = tuple(reversed(series[at + 1 : -1]))
-    is_ending = newer > 1 and at <= 1
+    is_ending = newer > 1 and at <= 1  # where old snapshots are deleted, the two oldest are next, if several are newer
     return Pinned(tag=tag, source=source, newest=newest, others=others, newer=newer, older=at, is_ending=is_ending)

@@ -20,17 +20,7 @@ from msgspec.structs import replace
 
 from cachewatch.comparison_flow import ComparedPair, compare_contents, conclude, judge_tag, select_package
 from cachewatch.core import names_and_layouts as tag_names
-from cachewatch.core.changesets import (
-    Batch,
-    Blob,
-    Changeset,
-    Collector,
-    Comparison,
-    Content,
-    DocumentPair,
-    TagPair,
-    Tally,
-)
+from cachewatch.core.changesets import Batch, Blob, Changeset, Collector, Comparison, Content, DocumentPair, Tally
 from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, Observation
 from cachewatch.core.filters_and_spec_patterns import Selection
 from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind, Document, PackageChange, Unreadable
@@ -70,9 +60,7 @@ class KeptBatch(Struct, frozen=True):
 
 def about_kept(kept: KeptPackage) -> Piece:
     """Describe a compared pair of documents for messages about the worker."""
-    pair = kept.documents
-    names = tuple(blob.name if blob else "" for blob in (pair.before, pair.after))
-    return Piece(pair.package, names, kept.length)
+    return about_pair((kept.documents, None, None))._replace(size=kept.length)
 
 
 def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> KeptBatch:
@@ -88,8 +76,9 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
                 end.write(content)
                 packages.append(kept)
     except OSError as error:
-        why = "what is compared is written there until the pass ends"
-        raise BrokenSource(f"{file}: {error.strerror}; {why}") from error
+        raise BrokenSource(
+            f"{file}: {error.strerror}; what is compared is written there until the pass ends"
+        ) from error
     return KeptBatch(tuple(packages), tally.seen, tuple(problems.by_package), tuple(problems.unreadable))
 
 
@@ -137,83 +126,50 @@ class SizedCache:
         return found
 
 
-class ComparedTags:
-    """The tags of one source that this pass has compared."""
+def _refused(isolation: Isolation, contents: Read, failure: WorkFailed) -> KeptBatch:
+    """Return the result for a package that no process could compare: each of its documents is read alone."""
+    pair, *sides = contents
+    before = after = None
+    if not isinstance(failure, OutOfTime):
+        before, after = map(partial(_read_alone, isolation), (pair.before, pair.after), sides)
+    is_by_later = isinstance(failure, WorkerEnded) and not isinstance(before, Diagnostic)
+    if not isinstance(before, Diagnostic) and not isinstance(after, Diagnostic):
+        # Each can be read, but they cannot be compared, or not now.
+        later = pair.after or pair.before
+        assert later is not None
+        diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, str(failure))
+        before, after = (before, diagnostic) if pair.after else (diagnostic, None)
+    problems = Problems()
+    problems.note(pair.package, before, after)
+    blob = pair.after.name if pair.after and (is_by_later or pair.after.name in isolation.refused) else None
+    unreadable = tuple(replace(each, blob=blob) for each in problems.unreadable)
+    return KeptBatch((), Observation(half_read=problems.half_read), tuple(problems.by_package), unreadable)
 
-    def __init__(self, file: Path, isolation: Isolation, go_on: Callable[[], None] = lambda: None) -> None:
-        """Write results to `file`; `isolation` reads and compares documents, `go_on` is called after each batch."""
-        self._file, self._isolation, self._go_on = file, isolation, go_on
-        self._compared: dict[Hashable, tuple[Judgement, list[KeptBatch]]] = {}
 
-    def changeset(
-        self, comparison: Comparison, selection: Selection, make_collector: MakeCollector, bases: Hashable = None
-    ) -> Changeset:
-        """Return the selected part of the only pair of `comparison`, compared once for each set of other `bases`."""
-        (pair,) = comparison.pairs
-        # Beside its documents, a tag as a whole is judged by whether it is new and whether several revisions changed it.
-        name = pair.before, pair.after, bases, pair.is_new_tag, comparison.revisions_between in (None, 1)
-        if name not in self._compared:
-            self._compared[name] = self._compare(comparison, pair)
-        judgement, batches = self._compared[name]
-        of_pair = ComparedPair(comparison, pair, self._isolation, selection, judgement)
-        selected = self._selected(batches, pair, selection, make_collector)
-        return Changeset(pair.before, pair.after, selected, partial(conclude, of_pair))
-
-    def _compare(self, comparison: Comparison, pair: TagPair) -> tuple[Judgement, list[KeptBatch]]:
-        work = partial(compare_and_keep, self._file, tag_names.is_mutable(pair.after.tag))
-        batches, tally = list[KeptBatch](), Tally()
-        contents = read(pair.difference.all_documents, comparison.readers)
-        for pairs, kept in self._isolation.each(work, contents, about_pair):
-            self._go_on()
-            batches.append(self._refused(pairs[0], kept) if isinstance(kept, WorkFailed) else kept)
-            tally.seen.join(batches[-1].seen)
-        of_pair = ComparedPair(comparison, pair, self._isolation, Selection())
-        return judge_tag(of_pair, tally, is_counted=True), batches
-
-    def _refused(self, contents: Read, failure: WorkFailed) -> KeptBatch:
-        """Return the result for a package that no process could compare: each of its documents is read alone."""
-        pair, *sides = contents
-        before = after = None
-        if not isinstance(failure, OutOfTime):
-            before, after = map(self._read_alone, (pair.before, pair.after), sides)
-        is_by_later = isinstance(failure, WorkerEnded) and not isinstance(before, Diagnostic)
-        if not isinstance(before, Diagnostic) and not isinstance(after, Diagnostic):
-            # Each can be read, but they cannot be compared, or not now.
-            later = pair.after or pair.before
-            assert later is not None
-            diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, str(failure))
-            before, after = (before, diagnostic) if pair.after else (diagnostic, None)
-        problems = Problems()
-        problems.note(pair.package, before, after)
-        blob = pair.after.name if pair.after and (is_by_later or pair.after.name in self._isolation.refused) else None
-        unreadable = tuple(replace(each, blob=blob) for each in problems.unreadable)
-        return KeptBatch((), Observation(half_read=problems.half_read), tuple(problems.by_package), unreadable)
-
-    def _read_alone(self, blob: Blob | None, content: Content | None) -> Document | Diagnostic | None:
-        if blob is None:
-            return None
-        ((_, found),) = self._isolation.each(_parse_alone, [(blob, content)], about_content)
-        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(found)) if isinstance(found, WorkFailed) else found
-
-    def _selected(
-        self, batches: list[KeptBatch], pair: TagPair, selection: Selection, make_collector: MakeCollector
-    ) -> Iterator[Batch]:
-        """Yield the selected batches; the first one has the diagnostics of documents."""
-        others = pair.difference.others
-        is_part = bool(others) or not selection.takes_all_specs
-        work = partial(select_kept, self._file, selection, make_collector, is_part)
-        tally, nothing = work(())
-        tally.diagnostics = [d for batch in batches for package, d in batch.diagnostics if package not in others]
-        tally.unreadable = [u for batch in batches for u in batch.unreadable if u.package not in others]
-        yield tally, nothing
-        packages = (p for batch in batches for p in batch.packages if p.documents.package not in others)
-        for kept, found in self._isolation.each(work, packages, about_kept):
-            yield (_failed(kept[0].documents, found), nothing) if isinstance(found, WorkFailed) else found
+def _read_alone(isolation: Isolation, blob: Blob | None, content: Content | None) -> Document | Diagnostic | None:
+    if blob is None:
+        return None
+    ((_, found),) = isolation.each(_parse_alone, [(blob, content)], about_content)
+    return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(found)) if isinstance(found, WorkFailed) else found
 
 
 def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Diagnostic | None:
     ((blob, content),) = sides
     return parse_side(blob, content, KnownRecords())
+
+
+def _selected(file: Path, batches: list[KeptBatch], of: ComparedPair, make_collector: MakeCollector) -> Iterator[Batch]:
+    """Yield the selected batches; the first one has the diagnostics of documents."""
+    others = of.pair.difference.others
+    is_part = bool(others) or not of.selection.takes_all_specs
+    work = partial(select_kept, file, of.selection, make_collector, is_part)
+    tally, nothing = work(())
+    tally.diagnostics = [d for batch in batches for package, d in batch.diagnostics if package not in others]
+    tally.unreadable = [u for batch in batches for u in batch.unreadable if u.package not in others]
+    yield tally, nothing
+    packages = (p for batch in batches for p in batch.packages if p.documents.package not in others)
+    for kept, found in of.isolation.each(work, packages, about_kept):
+        yield (_failed(kept[0].documents, found), nothing) if isinstance(found, WorkFailed) else found
 
 
 def _failed(pair: DocumentPair, failure: WorkFailed) -> Tally:
@@ -222,8 +178,7 @@ def _failed(pair: DocumentPair, failure: WorkFailed) -> Tally:
     assert later is not None
     blob = later.name if isinstance(failure, WorkerEnded) else None
     fault = Unreadable(package=pair.package, reason=reason, before=not is_there, after=is_there, blob=blob)
-    diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, reason)
-    return Tally(diagnostics=[diagnostic], unreadable=[fault])
+    return Tally(diagnostics=[Diagnostic(later.path, DiagnosticKind.UNREADABLE, reason)], unreadable=[fault])
 
 
 _PREFIX = "compared-"
@@ -240,10 +195,9 @@ class Comparisons:
         for left_over in folder.glob(f"{_PREFIX}*") if folder else ():
             rmtree(left_over, ignore_errors=True)
         self.isolation = isolate
-        self._place = folder
-        self._go_on = go_on
+        self._place, self._go_on = folder, go_on
         self._folder: TemporaryDirectory[str] | None = None
-        self._compared: dict[str, ComparedTags] = {}
+        self._compared: dict[Hashable, tuple[Judgement, list[KeptBatch]]] = {}
         self._repositories: dict[str, Repository] = {}
         self._trees: dict[str, SizedCache] = {}
         self._facts: dict[Hashable, Any] = {}
@@ -251,14 +205,31 @@ class Comparisons:
         # The content of the urgent digests of this pass, and their channels and targets, by subscription.
         self.urgent: dict[str, tuple[frozenset[Hashable], frozenset[tuple[str, str]]]] = {}
 
-    def compared(self, source: str) -> ComparedTags:
-        """Return the cache of what this pass compared of `source`."""
-        if source not in self._compared:
-            # Another folder each time: a process may remember what it read under the last name.
-            self._folder = self._folder or TemporaryDirectory(prefix=_PREFIX, dir=self._place)
-            file = Path(self._folder.name, str(len(self._compared)))
-            self._compared[source] = ComparedTags(file, self.isolation(source), self._go_on)
-        return self._compared[source]
+    def changeset(
+        self, source: str, comparison: Comparison, selection: Selection, make: MakeCollector, bases: Hashable = None
+    ) -> Changeset:
+        """Return the selected part of the only pair of `comparison`, compared once for each set of other `bases`."""
+        (pair,), isolation = comparison.pairs, self.isolation(source)
+        # Another folder each time: a process may remember what it read under the last name.
+        self._folder = self._folder or TemporaryDirectory(prefix=_PREFIX, dir=self._place)
+        file = Path(self._folder.name, "kept")
+        # Beside its documents, a tag as a whole is judged by whether it is new and whether several revisions changed it.
+        name = source, pair.before, pair.after, bases, pair.is_new_tag, comparison.revisions_between in (None, 1)
+        if name not in self._compared:
+            self._compared[name] = self._compare(file, comparison, isolation)
+        judgement, batches = self._compared[name]
+        of_pair = ComparedPair(comparison, pair, isolation, selection, judgement)
+        return Changeset(pair.before, pair.after, _selected(file, batches, of_pair, make), partial(conclude, of_pair))
+
+    def _compare(self, file: Path, comparison: Comparison, isolation: Isolation) -> tuple[Judgement, list[KeptBatch]]:
+        (pair,), batches, tally = comparison.pairs, list[KeptBatch](), Tally()
+        work = partial(compare_and_keep, file, tag_names.is_mutable(pair.after.tag))
+        contents = read(pair.difference.all_documents, comparison.readers)
+        for pairs, kept in isolation.each(work, contents, about_pair):
+            self._go_on()
+            batches.append(_refused(isolation, pairs[0], kept) if isinstance(kept, WorkFailed) else kept)
+            tally.seen.join(batches[-1].seen)
+        return judge_tag(ComparedPair(comparison, pair, isolation, Selection()), tally, is_counted=True), batches
 
     def trees(self, source: str) -> CompareTrees:
         """Return a function that compares trees in the repository of a source, and caches the results."""

@@ -146,8 +146,7 @@ class RecordedFolder(RecordedSource):
         """Record the documents of the folder as a new revision, unless nothing changed since the last one."""
         if not Path(self._address).exists():
             raise SourceError(f"{self._address}: there is no such folder")
-        found = record_folder(self._address, self._folder, self._layout)
-        faults = [each for each in found if each.is_loss]
+        faults = [each for each in record_folder(self._address, self._folder, self._layout) if each.is_loss]
         messages = [f"{each.path}: {each.message}." for each in faults[:_MOST_FAULTS]]
         if len(faults) > _MOST_FAULTS:
             messages.append(f"And {len(faults) - _MOST_FAULTS:,} more.")
@@ -167,8 +166,8 @@ def copy_for_now(folder: Path, copy: Path) -> None:
         shutil.copytree(folder, copy, ignore=lambda of, _: left_out if Path(of) == folder else ())
     for path in (copy, *copy.rglob("*")):  # a state may be read-only; this copy is ours
         path.chmod(0o700)
-    Path(copy, "objects", "info").mkdir(parents=True)
-    Path(copy, "objects", "info", "alternates").write_text(f"{(folder / 'objects').resolve()}\n", "utf-8")
+    (info := copy / "objects" / "info").mkdir(parents=True)
+    (info / "alternates").write_text(f"{(folder / 'objects').resolve()}\n", "utf-8")
     for index in indexes:
         (copy / index.name).symlink_to(index)
 

@@ -6,7 +6,7 @@ cursors have moved, or neither. Deliveries are sent later, from what is stored.
 """
 
 import hashlib
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime
 from functools import partial
@@ -49,8 +49,7 @@ def take_over_renamed(context: Context) -> None:
         if old:
             with context.database.write() as connection:
                 if cursors.rename(connection, old, new):
-                    log = context.log_within(connection)
-                    log.info("subscription.renamed", subscription=new, renamed_from=old)
+                    context.log_within(connection).info("subscription.renamed", subscription=new, renamed_from=old)
 
 
 def ask_about(connection: Connection, context: Context, new: str) -> None:
@@ -73,10 +72,7 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
 
 
 def store(connection: Connection, context: Context, stream: Stream, draft: PendingDigest, packed: Packed) -> None:
-    """Store the digest `draft` with the messages `packed`.
-
-    The cursors move now, also with an empty digest; the moves of a held one are kept with it until operators decide.
-    """
+    """Store a digest with its messages, if any, and move the cursors; those of a held one move when it is settled."""
     now, name, pin = context.clock(), stream.subscription.name, stream.subscription.match.pinned
     digests.store_holds(connection, name, stream.name, draft.holds)
     if not (packed and draft.hold):
@@ -95,14 +91,12 @@ def store(connection: Connection, context: Context, stream: Stream, draft: Pendi
         lines=(problem, "Its digests are created with the built-in templates until this is fixed."),
         commands=("cachewatch config check",),
     )
-    end = f"the templates for {name} work again"
-    alerts.settle_within(connection, context, alert, end, is_open=bool(problem))
+    alerts.settle_within(connection, context, alert, f"the templates for {name} work again", is_open=bool(problem))
     stored = DigestRecord.ready(packed[0].rendered, packed[0].short, subscription=name, stream=stream.name)
-    stored = replace(stored, created=now, reason=draft.reason)
+    stored, state = replace(stored, created=now, reason=draft.reason), DeliveryState.QUEUED
     if draft.hold:
-        stored = replace(stored, state=DigestState.HELD, advances=draft.advances)
+        stored, state = replace(stored, state=DigestState.HELD, advances=draft.advances), DeliveryState.HELD
     digests.add(connection, stored)
-    state = DeliveryState.HELD if draft.hold else DeliveryState.QUEUED
     for each in packed:
         deliveries.add(connection, each.channel, each.messages, state=state, lasting=each.lasting)
     health.count(connection, Counter.of("digests_total", subscription=name, result=stored.state))
@@ -110,16 +104,11 @@ def store(connection: Connection, context: Context, stream: Stream, draft: Pendi
 
 def _without_doubtful_tags(draft: PendingDigest) -> Iterator[Advance]:
     """Yield the advances without tags about which operators are asked; else their packages would come back as new."""
-    tags = {(hold.alert.name, hold.alert.part) for hold in draft.holds}
-    series = {(source, series_or_tag(tag)) for source, tag in tags}
-
-    def is_doubtful(source: str, tag: str, places: Set[tuple[str, str]]) -> bool:
-        return (source, tag) in places or (source, "") in places
-
     for each in draft.advances:
-        source = each.source
-        steps = tuple(step for step in each.tags if not is_doubtful(source, step.tag, tags))
-        facts = tuple(fact for fact in each.learned if not is_doubtful(source, getattr(fact, "tag", ""), series))
+        tags = {hold.alert.part for hold in draft.holds if hold.alert.name == each.source}
+        series = {series_or_tag(tag) for tag in tags}
+        steps = tuple(step for step in each.tags if tags.isdisjoint((step.tag, "")))
+        facts = tuple(fact for fact in each.learned if series.isdisjoint((getattr(fact, "tag", ""), "")))
         yield replace(each, tags=steps, learned=facts)
 
 
@@ -127,8 +116,10 @@ def _report_reused_hashes(connection: Connection, context: Context, draft: Pendi
     """Notify operators once of published hashes that now mean another spec, in up to 20 documents."""
     for tag in draft.digest.tags:
         reused = [found for found in tag.report.diagnostics if found.kind is DiagnosticKind.REUSED_HASH]
-        lines = [f"{safe(found.path)}: {safe(found.message)}." for found in reused[:20]]
-        name = tag.report.after.tag or ""
+        lines, name = (
+            [f"{safe(found.path)}: {safe(found.message)}." for found in reused[:20]],
+            tag.report.after.tag or "",
+        )
         topic = f"reused-hash {tag.source} {name} {hashlib.sha256(repr(tuple(lines)).encode()).hexdigest()[:12]}"
         if len(reused) > len(lines):
             lines.append(f"And {len(reused) - len(lines):,} more documents.")
@@ -180,10 +171,7 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
 
 
 def decide(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> StreamDecision:
-    """Decide what to write, without the database; after a failure, that is at least where the stream begins.
-
-    It finds the slot that is due, if any; `_drafts` decides whether a digest is.
-    """
+    """Decide what to write, without the database; after a failure, that is at least where the stream begins."""
     now = context.clock()
     is_planned = stream.is_each_revision or is_current(stream, state.slot, now)
     decision = StreamDecision(plans_slot=not is_planned)
@@ -309,8 +297,7 @@ def write_decision(
         draft_key = next((draft.digest.key for draft, packed in decision.drafts[:1] if packed), None)
         digests.finish(connection, decision.finished, draft_key, now)
     if decision.plans_slot or decision.finished is not None:
-        due = stream.schedule.next_after(now)
-        digests.plan(connection, name, stream.name, stream.schedule_text, due)
+        digests.plan(connection, name, stream.name, stream.schedule_text, stream.schedule.next_after(now))
     if state.is_failing and decision.failure is None:
         key = AlertKey(AlertKind.DIGEST_FAILED, name, stream.name)
         alerts.resolve_within(connection, context, key, f"digests can be created again for {name}/{stream.name}")

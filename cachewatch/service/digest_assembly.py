@@ -92,11 +92,8 @@ def compose(
     streams. Only tags that `takes` accepts, by source and tag, are compared.
     """
     lock = stream.subscription.match.environment
-    with (
-        closing(Comparisons(lambda _: INLINE, None, context.go_on))
-        if comparisons is None
-        else nullcontext(comparisons) as shared
-    ):
+    own = nullcontext(comparisons) if comparisons else closing(Comparisons(lambda _: INLINE, None, context.go_on))
+    with own as shared:
         environment: Environment | None = None
         if lock is not None:
             read = partial(_read, context.config.environment_folders)
@@ -336,16 +333,11 @@ def pack_messages(config: Config, stream: Stream, digest: Digest, *, forms: froz
             of_channel = replace(digest, unsubscribe=options.pop("unsubscribe"), archive_url=url)
             rendered[look] = _render_both(config, stream, of_channel, to=stream.to, forms=forms, **options)
         whole, short, problem = rendered[look]
-        packed.append(
-            ChannelMessages(
-                channel=channel.name,
-                rendered=whole,
-                short=short,
-                messages=tuple(open_channel(channel).build_messages(whole)),
-                lasting=channel.retry.lasting,
-                problem=problem,
-            )
+        name, messages = channel.name, tuple(open_channel(channel).build_messages(whole))
+        own = ChannelMessages(
+            channel=name, rendered=whole, short=short, messages=messages, lasting=channel.retry.lasting
         )
+        packed.append(replace(own, problem=problem))
     return tuple(packed)
 
 

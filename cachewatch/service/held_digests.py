@@ -85,10 +85,8 @@ def goes_out_at(config: Config, digest: HeldDigest) -> datetime | None:
 def over(config: Config, stream: Stream, holds: Iterable[Hold], now: datetime) -> list[Hold]:
     """Return the `holds` whose time is over."""
     lasting = held_for(config, stream.subscription.name, stream.name)
-    if lasting is None:
-        return []
     # A beginning that is far ahead was stored by a wrong clock.
-    return [hold for hold in holds if abs(now - hold.counted_from) >= lasting]
+    return [] if lasting is None else [hold for hold in holds if abs(now - hold.counted_from) >= lasting]
 
 
 def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:

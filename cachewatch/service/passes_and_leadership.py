@@ -50,8 +50,7 @@ def poll(context: Context, source: Source) -> bool:
     if context.is_ending.is_set():
         return False
     try:
-        news = context.watched(source).update()
-        _succeeded(context, source, news)
+        _succeeded(context, source, context.watched(source).update())
     except StateError:
         raise  # the source is not to blame
     except Exception as error:  # noqa: BLE001  a bug that this source brings to light must not stop the others
@@ -82,10 +81,10 @@ def _failed(context: Context, source: Source, error: Exception) -> None:
         health.put_health(connection, after)
         health.count(connection, Counter.of("poll_failures_total", source=name))
         if after.failures >= context.config.operators.after_failures:
-            often = f"It {in_a_row(after.failures)}."
-            lines = (reason, often, "Stored data is kept, and the source is polled again as configured.")
+            kept = "Stored data is kept, and the source is polled again as configured."
             key, title = AlertKey(AlertKind.SOURCE_FAILED, name), f"the source {name} cannot be read"
-            alerts.open_within(connection, context, Alert(key=key, title=title, lines=lines))
+            alert = Alert(key=key, title=title, lines=(reason, f"It {in_a_row(after.failures)}.", kept))
+            alerts.open_within(connection, context, alert)
         alerts.review_source(connection, context, source, after)
     log = context.log.bind(source=name, failures=after.failures)
     log.error("source.failed", error=reason, traceback=traceback_of(error))
@@ -97,19 +96,14 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
         before = health.source(connection, name)
         is_new = news.revision != before.revision
         after = SourceHealth(
-            name=name,
-            polled_at=now,
-            succeeded_at=now,
-            revision=news.revision,
-            revision_time=news.time,
-            changed_at=now if is_new else before.changed_at,
+            name=name, polled_at=now, succeeded_at=now, revision=news.revision, revision_time=news.time
         )
+        after = replace(after, changed_at=now if is_new else before.changed_at)
         health.put_health(connection, after)
         key = AlertKey(AlertKind.SOURCE_FAILED, name)
         alerts.resolve_within(connection, context, key, f"the source {name} can be read again")
         for warning in news.warnings:
-            title = f"notice about the source {name}"
-            notice = OperatorNotice(topic=f"source {name}", title=title, lines=(warning,))
+            notice = OperatorNotice(topic=f"source {name}", title=f"notice about the source {name}", lines=(warning,))
             alerts.notify_within(connection, context, notice)
         skipped, empty = f"a part of the source {name} was skipped", f"the source {name} has no documents"
         for kind, reason, title, solved in (
@@ -219,10 +213,9 @@ def resume(context: Context) -> None:
 def clean_up(context: Context, *, may_be_open: bool = True) -> None:
     """Remove old rows, and unused pins of each source; an error in a source becomes an alert (see `contained`)."""
     # Deletes what `retention:` allows, but no entries of feeds, which are written from all of them.
-    retention, sources = context.config.retention, context.config.sources
+    now, retention, sources = context.clock(), context.config.retention, context.config.sources
     feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
     with context.database.write() as connection:
-        now = context.clock()
         digests_gone = digests.forget_digests(connection, now - retention.metadata)
         payloads_gone = deliveries.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
         cursors.forget(connection, now - retention.metadata)
@@ -252,10 +245,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 def run_pass(context: Context) -> Result:
-    """Poll every source, and create and send what is due; a source delays only the digests that depend on it.
-
-    Sources are polled however recently they were before: `poll.every` is for the daemon.
-    """
+    """Poll every source now, and create and send what is due; a source delays only the digests that depend on it."""
     begun, untold, is_well = context.clock(), list(streams_of(context.config)), False
     with Worker(go_on=context.go_on) as worker:
         worker.start()  # before there are threads

@@ -175,10 +175,7 @@ _WITHOUT_DEADLINE = timedelta(minutes=15)
 
 def longest_attempt(config: kinds.ChannelConfig) -> timedelta:
     """Return the longest time that sending one message may take: the sum of all deadlines."""
-    match config:
-        case kinds.EmailConfig():
-            return LONGEST_ATTEMPT * config.smtp.timeout + _WITHOUT_DEADLINE
-        case kinds.SendmailConfig() | kinds.WebhookConfig():
-            return config.timeout + _WITHOUT_DEADLINE
-        case _:
-            return _WITHOUT_DEADLINE
+    if isinstance(config, kinds.EmailConfig):
+        return LONGEST_ATTEMPT * config.smtp.timeout + _WITHOUT_DEADLINE
+    timeout = config.timeout if isinstance(config, kinds.SendmailConfig | kinds.WebhookConfig) else timedelta(0)
+    return timeout + _WITHOUT_DEADLINE

@@ -80,10 +80,7 @@ def report_removed_channels(context: Context) -> None:
 
 
 def deliver(context: Context, name: str, *, is_last: bool = True) -> None:
-    """Send everything that is due through the channel `name`.
-
-    Unless `is_last`, a later call of the pass follows, and messages refused before any was accepted are queued for it.
-    """
+    """Send what is due through the channel `name`; unless `is_last`, what is refused at first is queued for later."""
     for answered in list(context.unwritten.values()):  # results that could not be stored before
         if answered[0].channel == name:
             _settle(context, *answered)
@@ -356,8 +353,7 @@ def _note_channel(
     failures = before.failures + 1 if is_away else 0
     # If the server cannot be reached, the other deliveries wait too, and use up no attempts.
     rest = now + recipients.pause(failures, answer.retry_after) if answer.is_channel else None
-    is_sent = answer.outcome is DeliveryOutcome.SENT
-    news = {"sent_at": now} if is_sent else {"error": reason, "error_at": now}
+    news = {"sent_at": now} if answer.outcome is DeliveryOutcome.SENT else {"error": reason, "error_at": now}
     health.put_health(connection, replace(before, blocked_until=rest, failures=failures, **news))
     if failures >= _AWAY:
         alerts.open_within(connection, context, _channel_alert(delivery.channel, reason))
@@ -416,6 +412,5 @@ def unblock(context: Context) -> None:
     """Make all channels and their deliveries due again after a reload, which may have repaired one."""
     for name in context.config.channels:
         with context.database.write() as connection:
-            channel_health = health.channel(connection, name)
-            health.put_health(connection, replace(channel_health, blocked_until=None))
+            health.put_health(connection, replace(health.channel(connection, name), blocked_until=None))
             deliveries.hasten(connection, name, context.clock())

@@ -36,6 +36,7 @@ from cachewatch.store import health_and_alerts as health
 from cachewatch.store.cursors_and_remembered import Advance, Cursor, Position, Unread
 from cachewatch.store.digests_and_holds import DigestState, DigestSummary, Hold, Slot
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, SourceHealth
+from cachewatch.store.schema import filled
 from cachewatch.store.transactions_and_upgrades import Connection
 
 REGULAR = "regular"
@@ -83,15 +84,9 @@ def streams_of(config: Config) -> Iterator[Stream]:
     for subscription in config.subscriptions.values():
         wanted = Globs(subscription.match.sources)
         sources = tuple(source for source in config.sources.values() if wanted(source.name))
-        regular = Stream(
-            subscription=subscription,
-            name=REGULAR,
-            changes=subscription.changes,
-            channels=subscription.channels,
-            to=subscription.to,
-            schedule=parse_when(subscription.when, config.timezone),
-            sources=sources,
-        )
+        schedule = parse_when(subscription.when, config.timezone)
+        of = {"subscription": subscription, "name": REGULAR, "schedule": schedule, "sources": sources}
+        regular = filled(Stream, subscription, **of)
         yield regular
         if urgent := subscription.urgent:
             of_urgent = replace(regular, name=URGENT, changes=urgent.changes, channels=urgent.channels)
@@ -161,10 +156,7 @@ def is_current(stream: Stream, slot: Slot | None, now: datetime) -> bool:
 
 
 def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:
-    """Return the streams that may have work: to begin, plan or create a digest, or with a held one or an open alert.
-
-    It only leaves out those that surely have none: `decide` looks which slot is due, and `_drafts` whether a digest is.
-    """
+    """Return the streams that may have to begin, or to plan or create a digest, or that have a held one or an alert."""
     newest, compared = health.newest_revisions(connection), cursors.compared_revisions(connection)
     slots = digests.pending(connection)
     open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}
@@ -294,10 +286,9 @@ def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Colle
     if stream.subscription.match.environment is not None:
         return
     by_base = defaultdict[tuple[str, str], list[str]](list)
-    for tag, entries in sorted(resolved.items()):
-        for entry in entries:
-            if entry.base_tag == tag:
-                by_base[tag, entry.base].append(entry.package)
+    for tag, entry in ((tag, entry) for tag, entries in sorted(resolved.items()) for entry in entries):
+        if entry.base_tag == tag:
+            by_base[tag, entry.base].append(entry.package)
     for (tag, base), packages in by_base.items():
         yield command(stream, spans[0], base, {"tags": (tag,), "packages": tuple(sorted(packages))})
 

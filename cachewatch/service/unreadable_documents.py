@@ -25,6 +25,7 @@ from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.streams_and_silences import PendingRanges, streams_of
 from cachewatch.store.cursors_and_remembered import Unread
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
+from cachewatch.store.schema import filled
 
 # How many documents an alert or a note names; `cachewatch diff` shows all of them.
 _MOST_NAMED = 20
@@ -80,10 +81,10 @@ class UnreadDocuments(Struct, frozen=True):
         seen = {each.tag.report.after.tag: each.tag for each in news}
         for begun_at, tag in ((gap.base.commit, tag) for gap in gaps.ranges for tag in gap.tags):
             known = {entry.package: entry for entry in self.known.get(tag, ())}
+            unreadable = seen[tag].unreadable if tag in seen else ()
             now = dict(self._unread(seen[tag], known, bases.get(tag, {}))) if tag in seen else {}
             left[tag] = tuple(now.values())
             # Documents that can be read now or are gone, but of which no earlier version can be read.
-            unreadable = seen[tag].unreadable if tag in seen else ()
             if lacking := tuple(each.package for each in unreadable if each.before and not each.after):
                 unknown[tag] = lacking
             begun = {
@@ -101,13 +102,8 @@ class UnreadDocuments(Struct, frozen=True):
         for each in digest.unreadable:
             if each.after:
                 base = bases.get(each.package)
-                new = Unread(
-                    package=each.package,
-                    base=base.commit if base else before.revision or "",
-                    base_tag=(base.tag if base else before.tag) or "",
-                    since=after.revision or "",
-                    reason=each.reason,
-                )
+                at, tag = (base.commit, base.tag) if base else (before.revision, before.tag)
+                new = filled(Unread, each, base=at or "", base_tag=tag or "", since=after.revision or "")
                 yield each.package, replace(known.get(each.package, new), reason=each.reason, blob=each.blob)
 
 
@@ -149,14 +145,7 @@ def unread_at_begin(
         base = first
         with suppress(SourceError):  # the history may not be in this clone
             base = last_readable(repository, first, document.package, newest.commit, isolation) or first
-        yield Unread(
-            package=document.package,
-            base=base.commit,
-            base_tag=first.tag or "",
-            since=newest.commit,
-            reason=document.reason,
-            blob=document.blob,
-        )
+        yield filled(Unread, document, base=base.commit, base_tag=first.tag or "", since=newest.commit)
 
 
 def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:

@@ -159,8 +159,7 @@ def forget_digests(connection: Connection, before: datetime) -> int:
     """Delete digests created before `before`, unless open or held, and older slots; return how many digests."""
     connection.execute(delete(slots).where(slots.c.done_at < before))
     still = exists().where(deliveries.c.digest == digests.c.key, deliveries.c.state.in_((*OPEN, DeliveryState.HELD)))
-    query = select(digests.c.key).where(digests.c.created < before, ~still)
-    keys = [row.key for row in connection.execute(query)]
+    keys = connection.execute(select(digests.c.key).where(digests.c.created < before, ~still)).scalars().all()
     for key in keys:
         connection.execute(delete(deliveries).filter_by(digest=key))
         connection.execute(delete(digests).filter_by(key=key))

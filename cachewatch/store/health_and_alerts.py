@@ -75,8 +75,7 @@ def channel(connection: Connection, name: str) -> ChannelHealth:
 
 def put_health(connection: Connection, health: SourceHealth | ChannelHealth) -> None:
     """Store the health of a source or a channel."""
-    table = sources if isinstance(health, SourceHealth) else channels
-    put(connection, table, ("name",), asdict(health))
+    put(connection, sources if isinstance(health, SourceHealth) else channels, ("name",), asdict(health))
 
 
 def count(connection: Connection, counter: Counter, amount: float = 1) -> None:

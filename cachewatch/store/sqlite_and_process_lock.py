@@ -69,8 +69,8 @@ class SqliteDatabase(Database):
         """Open the database in `folder`, made if missing unless it `must_exist`; `is_checked` searches it for damage."""
         self.path = folder / NAME
         self.place = str(self.path)
-        if must_exist:
-            _check_exists(self.path)
+        if must_exist and not has_state(folder):
+            raise _missing(self.path)
         make_private(folder)
         if self.path.exists() and self.path.stat().st_size:
             self._engine = _make_engine(self.path)
@@ -80,8 +80,7 @@ class SqliteDatabase(Database):
                 self.close()
         # WAL needs memory that all users of the file share, which machines with a common file system do not have.
         journal = "TRUNCATE" if shared_kind(folder) else "WAL"
-        pragmas = [f"journal_mode = {journal}", "synchronous = FULL"]
-        super().__init__(_make_engine(self.path, pragmas))
+        super().__init__(_make_engine(self.path, [f"journal_mode = {journal}", "synchronous = FULL"]))
         try:
             with self._explained():
                 self.is_new = create_or_upgrade(self._engine, self.place)
@@ -160,7 +159,8 @@ class SqliteToRead(SqliteDatabase):
         self.path = folder / NAME
         self.place = str(self.path)
         self.is_new = False
-        _check_exists(self.path)
+        if not has_state(folder):
+            raise _missing(self.path)
         try:
             self.path.open("rb").close()
         except OSError as error:
@@ -173,7 +173,7 @@ class SqliteToRead(SqliteDatabase):
         try:
             form = self._form()
             if form is None:
-                raise StateError(f"{self.path}: {_advice_for_missing(folder, 'is empty')}")
+                raise _missing(self.path, "is empty")
             check_form(form, self.place)
         except BaseException:
             self.close()
@@ -203,17 +203,13 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return None
 
 
-def _check_exists(path: Path) -> None:
-    if not has_state(path.parent):
-        raise StateError(f"{path}: {_advice_for_missing(path.parent, 'there is no state yet')}")
-
-
-def _advice_for_missing(folder: Path, problem: str) -> str:
-    """Return advice for a missing state in `folder`; clones in it show that there once was a state."""
-    if not any(folder.glob("sources/*.git")):
-        return f"{problem}; run `cachewatch once` first"
-    advice = "restore a backup of it, or run `cachewatch once` to begin anew, which may report again what was reported"
-    return f"the state is lost, but its clones are there; {advice}"
+def _missing(path: Path, problem: str = "there is no state yet") -> StateError:
+    """Return the error for a missing state; clones beside it show that there once was one."""
+    advice = "run `cachewatch once` first"
+    if any(path.parent.glob("sources/*.git")):
+        problem, again = "the state is lost, but its clones are there", "which may report again what was reported"
+        advice = f"restore a backup of it, or run `cachewatch once` to begin anew, {again}"
+    return StateError(f"{path}: {problem}; {advice}")
 
 
 def _make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Engine:

@@ -37,11 +37,9 @@ class Database(ABC):
         with self._explained(), self._engine.connect() as connection:
             yield connection
 
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """Yield a connection in a transaction; after its commit, run the functions given to `after_commit`."""
-        with self._writing(self._engine) as connection:
-            yield connection
+    def write(self) -> AbstractContextManager[Connection]:
+        """Return a connection in a transaction; after its commit, the functions given to `after_commit` are run."""
+        return self._writing(self._engine)
 
     def close(self) -> None:
         """Close all connections."""

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from cachewatch.git import tags_and_documents
 from cachewatch.runtime.worker import INLINE, Isolation, Worker
 from cachewatch.service import comparing_tags_and_pins as comparing_sources
 from cachewatch.service import digest_assembly
-from cachewatch.service.comparison_cache import ComparedTags, KeptPackage
+from cachewatch.service.comparison_cache import Comparisons, KeptPackage
 from cachewatch.service.missing_and_returned import trees_of_packages
 from cachewatch.service.passes_and_leadership import create_digests, poll
 from cachewatch.service.streams_and_silences import streams_of
@@ -43,6 +44,7 @@ subscriptions:
   joe: {channels: [files, other], if_empty: monthly, when: daily 07:30}
 """
 BEFORE = {"zlib": records([1])}
+Begin = Callable[[Isolation], Comparisons]
 AFTER = {"zlib": records([1]), "hdf5": records([2]), "llvm": records([3])}
 
 
@@ -118,24 +120,30 @@ SELECTIONS = (
 )
 
 
-def shared(folder: Path, tags: ComparedTags, selection: Selection) -> Changeset:
-    return tags.changeset(compared(folder, selection), selection, collector)
+@pytest.fixture
+def compare_in(tmp_path: Path) -> Iterator[Begin]:
+    with ExitStack() as stack:
+        yield lambda isolation: stack.enter_context(closing(Comparisons(lambda _: isolation, tmp_path, lambda: None)))
+
+
+def shared(folder: Path, tags: Comparisons, selection: Selection) -> Changeset:
+    return tags.changeset("public", compared(folder, selection), selection, collector)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_every_selection_is_told_the_same(tmp_path: Path, seed: int) -> None:
+def test_every_selection_is_told_the_same(tmp_path: Path, compare_in: Begin, seed: int) -> None:
     folder = history(tmp_path / "r.git", *states(seed))
-    tags = ComparedTags(tmp_path / "kept", INLINE)
+    tags = compare_in(INLINE)
     order = random.Random(seed).sample(SELECTIONS, len(SELECTIONS))
 
     for selection in order:
         assert digest_of(shared(folder, tags, selection)) == alone(folder, selection)
 
 
-def test_a_process_of_its_own_selects_the_same(tmp_path: Path) -> None:
+def test_a_process_of_its_own_selects_the_same(tmp_path: Path, compare_in: Begin) -> None:
     folder = history(tmp_path / "r.git", *states(3))
     with Worker() as worker:
-        tags = ComparedTags(tmp_path / "kept", Isolation(worker))
+        tags = compare_in(Isolation(worker))
         found = [digest_of(shared(folder, tags, selection)) for selection in SELECTIONS]
         worker.close()  # and one that has read nothing yet
         again = [digest_of(shared(folder, tags, selection)) for selection in SELECTIONS]
@@ -153,12 +161,10 @@ class Failing(Isolation):
             yield [item], WorkFailed("it took too long") if fails else work([item])
 
 
-def test_a_package_that_nobody_can_select_from_is_named(tmp_path: Path) -> None:
+def test_a_package_that_nobody_can_select_from_is_named(tmp_path: Path, compare_in: Begin) -> None:
     steps = [{name: [record(n, versions=[f"{n}"])] for name in ("hdf5", "zlib")} for n in (1, 2)]
     folder = history(tmp_path / "r.git", *map(catalogue, steps))
-    isolation: Isolation = Failing()
-    tags = ComparedTags(tmp_path / "kept", isolation)
-    find = partial(shared, folder, tags)
+    find = partial(shared, folder, compare_in(Failing()))
 
     everybody, others = (digest_of(find(selection)) for selection in (select(), select(packages=["hdf5"])))
 
