@@ -1,9 +1,10 @@
-"""Read `spec_details`, the JSON list of a document's specs: a fast parser and a tolerant one.
+"""Read `spec_details`, the JSON list of a document's specs, by a fast parser or a tolerant one; and write documents.
 
 A document of a hundred specs has about ten signatures, and the generator writes equal ones byte for byte alike. So the
 fast parser cuts the hash out of each record, and decodes and checks each distinct remaining text once as JSON.
 """
 
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
@@ -187,3 +188,52 @@ def _signature(record: "_Record | _AnyRecord") -> Signature:
     compiler, variants = spack.compiler(record.compiler), spack.variants(record.variants)
     stacks = spack.stacks(record.stacks)
     return Signature(record.versions, compiler, record.os, record.platform, record.target, variants, stacks)
+
+
+_TEMPLATE = """---
+title: "{package}"
+layout: cache
+categories: [package, {tag}]
+meta: {meta}
+spec_details: {details}
+---"""
+
+
+class Binary(Struct, frozen=True):
+    """One built spec, with values spelled as in documents, and the stacks that build it."""
+
+    package: str
+    hash: str
+    version: str
+    compiler: str
+    os: str
+    platform: str
+    target: str
+    variants: tuple[str, ...]
+    stacks: tuple[str, ...] = ()
+
+
+def write_document(package: str, tag: str, specs: Collection[Binary]) -> bytes:
+    """Return a document as cache.spack.io writes it: specs are sorted by hash, and all get the union stack, too."""
+    records = [
+        {
+            "compiler": spec.compiler,
+            "hash": spec.hash,
+            "os": spec.os,
+            "platform": spec.platform,
+            "size": "-",  # unknown
+            "stacks": sorted({*spec.stacks, spack.UNION_STACK}),
+            "target": spec.target,
+            "variants": spec.variants,
+            "versions": [spec.version],
+        }
+        for spec in sorted(specs, key=lambda spec: spec.hash)
+    ]
+    by_stack = Counter(stack for spec in specs for stack in {*spec.stacks, spack.UNION_STACK})
+    meta: dict[str, Any] = {
+        f"{name}s": sorted({getattr(spec, name) for spec in specs})
+        for name in ("compiler", "os", "platform", "target", "version")
+    }
+    meta |= {"num_specs": len(specs), "num_specs_by_stack": by_stack, "stacks": sorted(by_stack)}
+    details = json.dumps(records)
+    return _TEMPLATE.format(package=package, tag=tag, meta=json.dumps(meta, sort_keys=True), details=details).encode()

@@ -33,8 +33,7 @@ from cachewatch.core.kinds_and_specs import CompilerForm, Document, Kind, Machin
 from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Counts, Line, Statement, StatementKind, in_order, name_of
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.documents.parsing_and_diagnostics import parse_side
-from cachewatch.documents.records import KnownRecords
-from cachewatch.documents.writing_documents import Binary, ListedSpec, write_document
+from cachewatch.documents.records import Binary, KnownRecords, write_document
 from cachewatch.errors import SourceError, UnknownRevision, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, chain_between, resolve
@@ -395,8 +394,8 @@ def _with_places_of(package: str, contents: Sequence[tuple[Blob, Content]], name
         if len(spec.versions) != 1:
             return None
         built_for = spec.os, spec.platform, spec.target
-        binary = Binary(package, spec_hash, spec.versions[0], spec.compiler, *built_for, spec.variants)
-        listed.append(ListedSpec(binary, spec.stacks))
+        binary = Binary(package, spec_hash, spec.versions[0], spec.compiler, *built_for, spec.variants, spec.stacks)
+        listed.append(binary)
     return write_document(package, had.tag, listed)
 
 

@@ -20,15 +20,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from cachewatch.core.graphs_and_attribution import Dependency, shared_names
 from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind
 from cachewatch.core.names_and_layouts import is_name
 from cachewatch.core.versions_spellings_targets import UNION_STACK
 from cachewatch.documents import spec_nodes_and_graphs as spec_nodes
+from cachewatch.documents.records import Binary
 from cachewatch.documents.spec_nodes_and_graphs import EncodedIngredients
-from cachewatch.documents.writing_documents import Binary, ListedSpec
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.buildcaches import mirrors_and_registries as mirrors
 from cachewatch.extensions.buildcaches.mirrors_and_registries import Validator
@@ -36,7 +36,7 @@ from cachewatch.http.allowed_addresses import basic, bearer, check_secrecy
 from cachewatch.http.client import RequestLimits
 
 # A binary without its package, and its ingredients.
-_Entry = tuple[str, str, str, str, str, str, tuple[str, ...], EncodedIngredients | None]
+_Entry = tuple[str, str, str, str, str, str, tuple[str, ...], tuple[str, ...], EncodedIngredients | None]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Entry).decode
 KNOWN_VERSIONS = ("5", "6", "7", "8")  # of the database; a newer version is read like the last of them
@@ -237,7 +237,7 @@ class PublishedSpecs:
                 counts.update({UNION_STACK, *spec.stacks})
         return counts
 
-    def read(self, package: str) -> tuple[Sequence[ListedSpec], Mapping[str, EncodedIngredients]]:
+    def read(self, package: str) -> tuple[Sequence[Binary], Mapping[str, EncodedIngredients]]:
         """Return the specs of a package, each with all its stacks, and their ingredients by hash, if requested."""
         binaries: dict[str, Binary] = {}
         graph: dict[str, EncodedIngredients] = {}
@@ -248,7 +248,7 @@ class PublishedSpecs:
                     graph[binary.hash] = ingredients
                 binaries.setdefault(binary.hash, binary)
                 stacks.setdefault(binary.hash, {})[label] = None
-        return [ListedSpec(one, tuple(stacks[h])) for h, one in binaries.items()], graph
+        return [replace(one, stacks=tuple(stacks[h])) for h, one in binaries.items()], graph
 
 
 class CatalogueEntry(Struct, frozen=True):

@@ -23,8 +23,8 @@ from cachewatch.core.kinds_and_specs import Diagnostic, Signature
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
 from cachewatch.core.versions_spellings_targets import UNION_STACK
 from cachewatch.documents.front_matter_and_limits import read_tags_file, write_tags_file
+from cachewatch.documents.records import Binary, write_document
 from cachewatch.documents.spec_nodes_and_graphs import write_package_graph, write_tag_graph
-from cachewatch.documents.writing_documents import ListedSpec, write_document
 from cachewatch.environments import CacheContents
 from cachewatch.errors import SourceError, UnknownRevision, UsageError
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache, CacheSource, Failed, Published
@@ -235,7 +235,7 @@ def holdings(address: str, packages: Collection[str], *, tag: str | None = None,
                 raise SourceError(f"{state.tag}: {state.message}")
             if state.tag == wanted:
                 held = {
-                    package: {spec.binary.hash: _signature(spec) for spec in state.specs.read(package)[0]}
+                    package: {spec.hash: _signature(spec) for spec in state.specs.read(package)[0]}
                     for package in state.specs.packages
                     if package in packages
                 }
@@ -243,8 +243,7 @@ def holdings(address: str, packages: Collection[str], *, tag: str | None = None,
     raise UsageError(f"{address}: has no tag {wanted}")
 
 
-def _signature(spec: ListedSpec) -> Signature:
-    binary = spec.binary
+def _signature(binary: Binary) -> Signature:
     return Signature(
         versions=(binary.version,),
         compiler=spack.compiler(binary.compiler),
@@ -252,5 +251,5 @@ def _signature(spec: ListedSpec) -> Signature:
         platform=binary.platform,
         target=binary.target,
         variants=spack.variants(binary.variants),
-        stacks=spack.stacks(spec.stacks),
+        stacks=spack.stacks(binary.stacks),
     )

@@ -15,10 +15,11 @@ from helpers import spec_hash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from indexes import run_git
+from msgspec.structs import replace
 
 from cachewatch.documents.front_matter_and_limits import read_tags_file, write_tags_file
 from cachewatch.documents.parsing_and_diagnostics import parse
-from cachewatch.documents.writing_documents import Binary, ListedSpec, write_document
+from cachewatch.documents.records import Binary, write_document
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.extensions.buildcaches import mirrors_and_registries as mirrors
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache, CacheIndex, read_index
@@ -163,7 +164,7 @@ def test_no_record_stops_the_others(values: dict[str, Any]) -> None:
     assert "zlib" in [binary.package for binary in binaries(index)]
     assert len(binaries(index)) + len(index.diagnostics) == 2
     for binary in binaries(index):
-        document = write_document(binary.package, "develop", [ListedSpec(binary, ("e4s",))])
+        document = write_document(binary.package, "develop", [replace(binary, stacks=("e4s",))])
         assert parse(document, "specs.md").diagnostics == ()
 
 
