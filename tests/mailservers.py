@@ -125,6 +125,7 @@ def post(
 
 
 Talk = Callable[[socket.socket, Callable[[], bytes]], None]
+Reply = bytes | Callable[[bytes], bytes]  # what a server says to a line, or a function of the line
 
 
 @contextmanager
@@ -159,27 +160,31 @@ def talking(talk: Talk) -> Iterator[int]:
             thread.join()
 
 
-def scripted(**replies: bytes) -> Talk:
-    """Answer each command with the bytes given for it, by its name in capitals, and with 250 otherwise.
+def scripted(**replies: Reply) -> Talk:
+    """Answer each command with the reply given for it, by its name in capitals, and with 250 otherwise.
 
-    GREETING, END (of a message) and the commands of SMTP have names; empty bytes cut the connection.
+    GREETING, END (of a message) and the commands of SMTP have names; no bytes, or a 421, end the connection.
     """
+    usual: dict[str, Reply] = {"GREETING": b"220 test\r\n", "DATA": b"354 go on\r\n", "QUIT": b"221 bye\r\n"}
+    known = usual | replies
+
+    def answered(connection: socket.socket, command: str, line: bytes) -> bytes:
+        reply = known.get(command, b"250 ok\r\n")
+        said = reply(line) if callable(reply) else reply
+        connection.sendall(said)
+        return said
 
     def talk(connection: socket.socket, read: Callable[[], bytes]) -> None:
-        connection.sendall(replies.get("GREETING", b"220 test\r\n"))
+        answered(connection, "GREETING", b"")
         while line := read():
             command = line[:4].decode("ascii", "replace").upper()
-            reply = replies.get(command, {"DATA": b"354 go on\r\n", "QUIT": b"221 bye\r\n"}.get(command, b"250 ok\r\n"))
-            if reply:
-                connection.sendall(reply)
-            if not reply or command == "QUIT":
-                return
-            if command == "DATA" and reply.startswith(b"354"):
+            said = answered(connection, command, line)
+            if command == "DATA" and said.startswith(b"354"):
                 while (line := read()) not in (b".\r\n", b""):
                     pass
-                if not replies.get("END", b"250 ok\r\n"):
-                    return
-                connection.sendall(replies.get("END", b"250 ok\r\n"))
+                said = answered(connection, "END", line)
+            if not said or said.startswith(b"421") or command == "QUIT":
+                return
 
     return talk
 

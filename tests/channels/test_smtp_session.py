@@ -274,27 +274,19 @@ def test_nobody_there() -> None:
 
 def test_a_session_that_the_server_ended() -> None:
     """Servers close sessions that were long or idle; the message in hand goes over a new one."""
+    mails: list[int] = []  # in each session
 
-    def talk(connection: socket.socket, read: Read) -> None:
-        seen.append(1)
-        connection.sendall(b"220 test\r\n")
-        mails = 0
-        while line := read():
-            command = line[:4].upper()
-            if command == b"MAIL" and mails:
-                connection.sendall(b"421 4.7.0 one message per session\r\n")
-                return
-            mails += command == b"MAIL"
-            connection.sendall(b"354 go on\r\n" if command == b"DATA" else b"250 ok\r\n")
-            while command == b"DATA" and read() != b".\r\n":
-                pass
-            if command == b"DATA":
-                connection.sendall(b"250 ok\r\n")
+    def greet(_: bytes) -> bytes:
+        mails.append(0)
+        return b"220 test\r\n"
 
-    seen: list[int] = []
-    with talking(talk) as port:
+    def take_one(_: bytes) -> bytes:
+        mails[-1] += 1
+        return b"250 ok\r\n" if mails[-1] == 1 else b"421 4.7.0 one message per session\r\n"
+
+    with talking(scripted(GREETING=greet, MAIL=take_one)) as port:
         assert send(email_config(port), rendered(), rendered(1), rendered(2)) == [SENT] * 3
-    assert len(seen) == 3
+    assert len(mails) == 3
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from gitservers import Faults, smart_http
 from helpers import catalogue, history, records
-from mailservers import talking
+from mailservers import scripted, talking
 from station import Site, log, running, wait_for
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -45,20 +45,14 @@ def test_a_server_that_hangs_holds_up_only_its_own(tmp_path: Path) -> None:
     history(tmp_path / "stuck.git", STATES[0])
     has_message, may_answer = threading.Event(), threading.Event()
 
-    def hang(connection: socket.socket, read: Callable[[], bytes]) -> None:
-        """Take a message, and say nothing to its end."""
-        connection.sendall(b"220 here\r\n")
-        while line := read():
-            connection.sendall(b"354 go on\r\n" if line[:4] == b"DATA" else b"250 ok\r\n")
-            if line[:4] == b"DATA":
-                while read() not in (b".\r\n", b""):
-                    pass
-                has_message.set()
-                may_answer.wait(300)
-                connection.sendall(b"250 taken\r\n")
+    def hang(_: bytes) -> bytes:
+        """Have taken a message, and say nothing to its end."""
+        has_message.set()
+        may_answer.wait(300)
+        return b"250 taken\r\n"
 
     diagnostics = Faults(stall=True)
-    with smart_http(tmp_path, diagnostics) as git, talking(hang) as port:
+    with smart_http(tmp_path, diagnostics) as git, talking(scripted(END=hang)) as port:
         site.configure(CONFIG.replace("{git}", git).replace("{port}", str(port)))
         with running(site, "daemon") as daemon:
             wait_for(lambda: "stream.begun" in log(site))

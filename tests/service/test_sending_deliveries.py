@@ -1,13 +1,11 @@
 """What becomes of deliveries: tried again, given up, never lost, never sent twice without need."""
 
-import socket
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from conftest import Run
-from mailservers import Received, free_port, header, post, talking
+from mailservers import Received, free_port, header, post, scripted, talking
 from outgoing import read
 from servers import Says, serving
 from station import MAIL_CONFIG, Site, growing
@@ -286,19 +284,7 @@ def test_the_last_address_of_a_subscription_is_a_problem_when_it_is_suppressed(s
 @pytest.mark.slow
 def test_a_server_that_cuts_the_connection_at_one_reader_delays_no_other(site: Site) -> None:
     """He is tried again later, and the channel goes on."""
-
-    def talk(connection: socket.socket, line: Callable[[], bytes]) -> None:
-        connection.sendall(b"220 here\r\n")
-        while said := line():
-            if b"kim@example.org" in said:
-                return
-            connection.sendall(b"354 go on\r\n" if said[:4].upper() == b"DATA" else b"250 ok\r\n")
-            if said[:4].upper() == b"DATA":
-                while line() not in (b".\r\n", b""):
-                    pass
-                connection.sendall(b"250 taken\r\n")
-
-    with talking(talk) as port:
+    with talking(scripted(RCPT=lambda line: b"" if b"kim@example.org" in line else b"250 ok\r\n")) as port:
         configure(site, port)
         for number in (1, 2):
             site.run(number, later=HOUR)
@@ -309,18 +295,16 @@ def test_a_server_that_cuts_the_connection_at_one_reader_delays_no_other(site: S
 @pytest.mark.slow
 def test_a_server_that_cuts_every_connection_rests(site: Site) -> None:
     """After three readers, whoever they are: each may have taken its time."""
-    sessions = []
+    cuts: list[bytes] = []
 
-    def talk(connection: socket.socket, line: Callable[[], bytes]) -> None:
-        sessions.append(1)
-        connection.sendall(b"220 here\r\n")
-        while (said := line()) and not said.startswith(b"mail"):
-            connection.sendall(b"250 ok\r\n")
+    def cut(line: bytes) -> bytes:
+        cuts.append(line)
+        return b""
 
-    with talking(talk) as port:
+    with talking(scripted(MAIL=cut)) as port:
         configure(site, port, OPERATORS_BY_MAIL)
         site.run(1)
-    assert len(sessions) == 3
+    assert len(cuts) == 3
     assert channel(site).blocked_until is not None
     assert {each.attempts for each in mails(site)} == {0}
 
