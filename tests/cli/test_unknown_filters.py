@@ -5,22 +5,10 @@ from pathlib import Path
 import pytest
 from conftest import Result, Run
 from helpers import catalogue, history, record, records
-from station import Site, begun
+from station import OPEN_CONFIG, Site, begun
 from upstream import git
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources:
-  public: {git: {folder}/upstream.git, stale_after: 400d}
-channels:
-  files: {type: file, path: "{folder}/out/{subscription}/{period}.{ext}", formats: [txt]}
-operators: {channels: [files]}
-subscriptions:
-  ml:
-    channels: [files]
-    match: {}
-"""
+CONFIG = OPEN_CONFIG + "    match: {}\n"
 TAGS = {"_data/tags.yaml": b"- name: develop\n  stacks:\n  - declared\n  - e4s\n  - root\n"}
 PACKAGES = {
     "zlib": records(range(2)),
@@ -166,7 +154,7 @@ def test_silences_and_tags_of_sources(site: Site, run: Run) -> None:
 
 def test_sources_that_cannot_be_asked_stop_no_other(site: Site, run: Run) -> None:
     """One is not fetched yet, another one is no repository any more; what the third one has is known."""
-    others = "public: {git: {folder}/upstream.git, stale_after: 400d}\n  new: {git: x}\n  broken: {git: y}"
+    others = "public: {git: {folder}/upstream.git, stale_after: 400d}, new: {git: x}, broken: {git: y}"
     text = CONFIG.replace("public: {git: {folder}/upstream.git, stale_after: 400d}", others)
     (site.folder / "state/sources/broken.git").mkdir()
     site.configure(text.replace("match: {}", "match: {packages: [zlib, zlip]}"))
@@ -187,7 +175,7 @@ def test_sources_that_cannot_be_asked_stop_no_other(site: Site, run: Run) -> Non
 def test_a_name_that_one_of_two_sources_has(site: Site, run: Run) -> None:
     """A subscription that looks at both is right to name it; one that looks at the other is not."""
     history(site.folder / "second.git", catalogue({"other": records([7])}))
-    second = "public: {git: {folder}/upstream.git, stale_after: 400d}\n  second: {git: {folder}/second.git}"
+    second = "public: {git: {folder}/upstream.git, stale_after: 400d}, second: {git: {folder}/second.git}"
     text = CONFIG.replace("public: {git: {folder}/upstream.git, stale_after: 400d}", second)
     one = "  one: {channels: files, match: {sources: public, packages: other}}\n"
     site.configure(text.replace("match: {}", "match: {packages: [other, zlib, neither]}") + one)

@@ -105,20 +105,40 @@ def told(run: Run, folder: Path, before: list[Record], after: list[Record], *opt
     return " ".join(run("diff", folder / "before.md", folder / "after.md", *options).output.split())
 
 
-def test_a_version_of_no_stack_is_named(run: Run, tmp_path: Path) -> None:
-    """It comes and goes without any place that has something to say of it."""
-    one, other = [record(1)], [record(1), record(2, versions=["7.0"], stacks=["root"])]
+A, B, AB = (["a", "root"], ["b", "root"], ["a", "b", "root"])
+_UNBUILT, _OLD = record(2, versions=["7.0"], stacks=["root"]), record(1, versions=["1.2.1"])
+_NEWER = [record(number, versions=["2.0"], stacks=AB) for number in (5, 6)]
+_THREE, _TWO = records(range(3), stacks=AB), records(range(5, 7), stacks=B)
+NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
+    "a version that no stack has": ([record(1)], [record(1), _UNBUILT], "zlib 7.0 may be pruned at any time +1"),
+    "and that goes": ([record(1), _UNBUILT], [record(1)], "zlib 7.0 removed -1"),
+    "the older version that came in place of the newest, beside one that stays": (
+        [_OLD, record(2, versions=["1.2.2"])],
+        [_OLD, record(3, versions=["1.2.0"])],
+        "zlib 1.2.2 -> 1.2.1 (1.2.1 was there), 1.2.0 added +1 -1",
+    ),
+    "builds that no stack has, where a stack has another of their version": (
+        records([1, 2]),
+        [record(1, stacks=["root"]), record(2)],
+        "zlib builds of 1.0 may be pruned at any time, others stay",
+    ),
+    "an older version that left one stack for another that had it": (
+        [record(1, stacks=A), record(2, stacks=B), *_NEWER],
+        [record(1, stacks=B), record(2, stacks=B), *_NEWER],
+        "OLDER VERSIONS REMOVED 1 package, 1 spec kept zlib 1.0 removed, some now in b 1 spec kept in a on x86_64_v3",
+    ),
+    "places with shared specs, each with its own number, most first, and once in the total": (
+        [*_THREE, *_TWO],
+        [],
+        "-5 (specs of several lines count once) b (x86_64_v3) zlib 1.0 -5 a (x86_64_v3) zlib 1.0 -3 1 of 1 package",
+    ),
+}
 
-    assert "zlib 7.0 may be pruned at any time +1" in told(run, tmp_path, one, other)
-    assert "zlib 7.0 removed -1" in told(run, tmp_path, other, one)
 
-
-def test_the_older_version_that_replaced_one_is_named(run: Run, tmp_path: Path) -> None:
-    """A place had 1.2.1 and 1.2.2, and has 1.2.0 and 1.2.1."""
-    before = [record(1, versions=["1.2.1"]), record(2, versions=["1.2.2"])]
-    after = [record(1, versions=["1.2.1"]), record(3, versions=["1.2.0"])]
-
-    assert "zlib 1.2.2 -> 1.2.1 (1.2.1 was there), 1.2.0 added +1 -1" in told(run, tmp_path, before, after)
+@pytest.mark.parametrize(("before", "after", "says"), NAMED.values(), ids=NAMED)
+def test_what_changed_is_named(run: Run, tmp_path: Path, before: list[Record], after: list[Record], says: str) -> None:
+    """Also where no place has something to say of it."""
+    assert says in told(run, tmp_path, before, after)
 
 
 def test_what_changed_beside_the_version_is_named(run: Run, tmp_path: Path) -> None:
@@ -131,13 +151,6 @@ def test_what_changed_beside_the_version_is_named(run: Run, tmp_path: Path) -> N
     assert all("zlib 1.0 -> 1.3.0, now with gcc@15.1.0, +mpi +1 -1" in each for each in (short, *longer))
     assert "zlib compiler gcc@11.4.0 removed; variant ~mpi removed" in longer[0]
     assert "package zlib compiler gcc@11.4.0 removed 1 of 1" in longer[1]
-
-
-def test_builds_that_no_stack_has_are_not_all_of_their_version(run: Run, tmp_path: Path) -> None:
-    """Where a stack has another build of it, the version stays."""
-    before, gone = records([1, 2]), record(1, stacks=["root"])
-
-    assert "zlib builds of 1.0 may be pruned at any time, others stay" in told(run, tmp_path, before, [gone, record(2)])
 
 
 def test_what_another_build_keeps_stays(run: Run, tmp_path: Path) -> None:
@@ -191,9 +204,6 @@ def test_a_lost_system_is_a_loss(run: Run, tmp_path: Path) -> None:
     assert "zlib 1.1, 1.2; now 1.2 on zen4 -2" in told(run, tmp_path, old, new[1:])
 
 
-A, B, AB = (["a", "root"], ["b", "root"], ["a", "b", "root"])
-
-
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
@@ -214,25 +224,6 @@ def test_stacks_of_a_move(run: Run, tmp_path: Path, before: list[list[str]], aft
         new = [record(position or number, stacks=stacks) for position, stacks in enumerate(after)]
 
         assert says.format(count, count) in told(run, tmp_path, old, new)
-
-
-def test_an_older_version_that_moved_is_named_with_both_stacks(run: Run, tmp_path: Path) -> None:
-    """One stack has it no longer, and the other one has had it before."""
-    newer = [record(number, versions=["2.0"], stacks=AB) for number in (5, 6)]
-    old, new = ([record(1, stacks=stacks), record(2, stacks=B), *newer] for stacks in (A, B))
-    said = told(run, tmp_path, old, new)
-
-    kept = "1 spec kept zlib 1.0 removed, some now in b 1 spec kept in a on x86_64_v3"
-    assert f"OLDER VERSIONS REMOVED 1 package, {kept}" in said
-
-
-def test_a_lost_place_has_its_own_number(run: Run, tmp_path: Path) -> None:
-    """Specs of two stacks are counted in both lines, most first, and once in the total."""
-    shared, alone = {"stacks": ["a", "b", "root"]}, {"stacks": ["b", "root"]}
-    said = told(run, tmp_path, [*records(range(3), **shared), *records(range(5, 7), **alone)], [])
-
-    both = "b (x86_64_v3) zlib 1.0 -5 a (x86_64_v3) zlib 1.0 -3 1 of 1 package"
-    assert f"-5 (specs of several lines count once) {both}" in said
 
 
 def test_documents_without_hashes_are_compared_by_their_records(run: Run, tmp_path: Path) -> None:

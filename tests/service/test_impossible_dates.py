@@ -4,6 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import readers
 from conftest import Run
 from helpers import START, catalogue, records
 from station import Site, begun
@@ -13,15 +14,8 @@ from cachewatch.operators.status_and_problems import read_status
 
 YEAR_10000 = 253402300800
 BASE = {"zlib": records([1])}
-CONFIG = """\
-version: 1
-timezone: Pacific/Auckland
-state: {folder}/state
-sources: {public: {git: "{folder}/upstream.git", stale_after: 4d}}
-channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt, json]}}
-operators: {channels: [files]}
-subscriptions: {ml: {when: each revision, channels: [files], changes: [all]}}
-"""
+CONFIG = readers.CONFIG.replace("version: 1", "version: 1\ntimezone: Pacific/Auckland").replace("400d", "4d")
+CONFIG = CONFIG.replace('{key}.txt", formats: [txt]', '{key}.{ext}", formats: [txt, json]', 1)
 
 
 @pytest.fixture

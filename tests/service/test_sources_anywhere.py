@@ -9,23 +9,13 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from helpers import document, history, record, records, write
-from station import Site, begun
+from station import OPEN_CONFIG, Site, begun
 
 from cachewatch.config.reading import read_config
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources:
-  public: {git: {folder}/upstream.git, stale_after: 400d}
-channels:
-  files: {type: file, path: "{folder}/out/{subscription}/{period}.{ext}", formats: [txt]}
-operators: {channels: [files]}
-subscriptions:
-  all: {channels: [files], when: each revision}
-"""
+CONFIG = OPEN_CONFIG.replace("  ml:", "  all:")
 HOUR = timedelta(hours=1)
 ONE = {"zlib": records([1, 2]), "hdf5": records([3])}
 TWO = {"zlib": [record(1), record(4, versions=["1.1"])], "gmp": records([5])}

@@ -7,21 +7,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+import readers
 import scripted
 from conftest import Golden
 from helpers import Record, spec_hash
 from station import Site
 
 DAY = timedelta(days=1)
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: "{folder}/upstream.git", stale_after: 400d}}
-channels:
-  files: {type: file, path: "{folder}/out/{subscription}/{key}.txt", formats: [txt]}
-operators: {channels: [files]}
-subscriptions:
-"""
+CONFIG = readers.CONFIG.partition("  ml:")[0]  # without a subscription
 ROCM = "ml-linux-x86_64-rocm"
 
 
