@@ -38,7 +38,9 @@ def rewritten(page: str) -> str:
 
 def table(name: str) -> str:
     if name == "types":
-        rows = [f"| `{name}` {row}" for name, kind in channel_models().items() for row in _rows(kind, _base(kind))]
+        mail, other = channels.MailConfig, channels.ChannelConfig
+        bases = {name: mail if issubclass(kind, mail) else other for name, kind in channel_models().items()}
+        rows = [f"| `{n}` {row}" for n, kind in channel_models().items() for row in _rows(kind, bases[n])]
         return "\n".join(["| type | key | meaning | if left out |", "|---|---|---|---|", *rows, ""])
     if name == "source-types":
         rows = [f"| `{kind}` {row}" for kind, found in source_models().items() for row in _rows(found, Source)]
@@ -47,17 +49,16 @@ def table(name: str) -> str:
     return "\n".join(["| key | meaning | if left out |", "|---|---|---|", *_rows(section, base), ""])
 
 
-def _base(kind: type[ConfigSection]) -> type[ConfigSection]:
-    return channels.MailConfig if issubclass(kind, channels.MailConfig) else channels.ChannelConfig
-
-
 def _rows(section: type[ConfigSection], base: type[ConfigSection], prefix: str = "") -> Iterator[str]:
     for name, key in keys_of(section).items():
         inside = _section_of(key) if name in _INSIDE else None
         if name in keys_of(base) or (len(key.names) == 3 and name != key.names[0]):
             continue
         if inside is None or key.if_left_out:
-            yield f"| `{prefix}{name}`{_note(key)} | {key.about}{_choices(key)} | {_left_out(key)} |"
+            note = " (a secret)" if len(key.names) == 3 else ""
+            is_required = key.is_required or (key.field.is_required() and not key.if_left_out)
+            if_left_out = "required" if is_required else default_of(key) or "none"
+            yield f"| `{prefix}{name}`{note} | {key.about}{_choices(key)} | {if_left_out} |"
         if inside is not None:
             yield from _rows(inside, ConfigSection, f"{name}.")
 
@@ -80,15 +81,6 @@ def _literals(annotation: Any) -> Iterator[str]:
     else:
         for each in get_args(annotation):
             yield from _literals(each)
-
-
-def _note(key: ConfigKey) -> str:
-    return " (a secret)" if len(key.names) == 3 else ""
-
-
-def _left_out(key: ConfigKey) -> str:
-    is_required = key.is_required or (key.field.is_required() and not key.if_left_out)
-    return "required" if is_required else default_of(key) or "none"
 
 
 if __name__ == "__main__":

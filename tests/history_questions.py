@@ -1,7 +1,7 @@
 """The answers to questions about a history, from all documents of all revisions and nothing else."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -153,7 +153,8 @@ class Everything(Told):
         for number, (own, package), change, is_baseline in self.changes:
             if own != tag or is_baseline or not since < number <= until:
                 continue
-            for name, counts in _packages(package, change) if by == "package" else _stacks(change):
+            own_counts = (change.counts.added, change.counts.removed, change.counts.rebuilt)
+            for name, counts in [(package, own_counts)] if by == "package" else _stacks(change):
                 found[name] = [a + b for a, b in zip(found[name], counts, strict=True)]
         return {name: (a, r, a - same, r - same) for name, (a, r, same) in found.items() if a or r}
 
@@ -172,16 +173,13 @@ class Everything(Told):
         return found
 
 
-def _packages(package: str, change: PackageChange) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    yield package, (change.counts.added, change.counts.removed, change.counts.rebuilt)
-
-
 def _stacks(change: PackageChange) -> Iterator[tuple[str, tuple[int, int, int]]]:
     reused = change.removed_hashes.hashes & change.added_hashes.hashes
-    old, new = (
-        _by_stack({(h, side if h in reused else 0): s for h, s in specs.items()})
-        for side, specs in enumerate((change.specs_before, change.specs_after))
-    )
+    old, new = sides = defaultdict[str, set[Row]](set), defaultdict[str, set[Row]](set)
+    for side, specs in enumerate((change.specs_before, change.specs_after)):
+        for spec_hash, signature in specs.items():
+            for stack in signature.stacks:
+                sides[side][stack].add((spec_hash, side if spec_hash in reused else 0))
     rebuilt: Counter[str] = Counter()
     for pair in change.matches:
         if pair.kind == "rebuilt":
@@ -189,11 +187,3 @@ def _stacks(change: PackageChange) -> Iterator[tuple[str, tuple[int, int, int]]]
     for stack in old.keys() | new.keys():
         before, after = old.get(stack, set()), new.get(stack, set())
         yield stack, (len(after - before), len(before - after), rebuilt[stack])
-
-
-def _by_stack(specs: Mapping[Row, Signature]) -> dict[str, set[Row]]:
-    found: defaultdict[str, set[Row]] = defaultdict(set)
-    for spec_hash, signature in specs.items():
-        for stack in signature.stacks:
-            found[stack].add(spec_hash)
-    return found

@@ -13,7 +13,7 @@ from cachewatch import __version__
 from cachewatch.cli import cli, commands
 
 ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "man"
+FOLDER, README = ROOT / "man", (ROOT / "README.md").read_text()
 
 _ENVIRONMENT = {
     "CACHEWATCH_REPO": "Catalogue repository, if --repo names none.",
@@ -120,19 +120,13 @@ def _root() -> list[str]:
             if row.section == title:
                 lines += [".TP", f".BR cachewatch\\-{_text(row.name)} (1)", _text(row.summary)]
     lines += [".SH ENVIRONMENT", *_terms(_ENVIRONMENT)]
-    return [*lines, ".SH EXIT STATUS", *_terms(_exit_codes())]
+    rows = re.findall(r"^\| ([\d, ]+) \| (.*) \|$", README.partition("## Exit codes")[2], re.MULTILINE)
+    return [*lines, ".SH EXIT STATUS", *_terms({code: said.replace("`", "") for code, said in rows})]
 
 
 def _terms(terms: Mapping[str, str]) -> Iterator[str]:
     for term, said in terms.items():
         yield from (".TP", f".B {_text(term)}", _text(said))
-
-
-def _exit_codes() -> Mapping[str, str]:
-    """Return the table of the README."""
-    table = (ROOT / "README.md").read_text().partition("## Exit codes")[2]
-    rows = re.findall(r"^\| ([\d, ]+) \| (.*) \|$", table, re.MULTILINE)
-    return {code: said.replace("`", "") for code, said in rows}
 
 
 def _text(text: str) -> str:

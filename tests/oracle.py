@@ -37,7 +37,10 @@ def specs_of(records: Iterable[Spec]) -> Specs:
 def spelled(record: Spec) -> Spec:
     """Return a record in one spelling."""
     name, at, version = (record.get("compiler") or "none").partition("@")
-    variants = {in_order_of_values(re.sub(r"^-", "~", v).replace(":=", "=")) for v in record["variants"]}
+    variants = set()  # each with its values in one order, and with checksums of patches in their short form
+    for variant in record["variants"]:
+        key, equals, values = re.sub(r"^-", "~", variant).replace(":=", "=").partition("=")
+        variants.add(key + equals + ",".join(sorted({v[:7] if key == "patches" else v for v in values.split(",")})))
     return {
         "versions": tuple(record["versions"]),
         "compiler": RENAMED.get(name, name) + at + version.lstrip("="),
@@ -55,12 +58,6 @@ def form(records: Iterable[Spec]) -> str:
     if written and not any(written):
         return "missing"
     return "old" if any("@=" in one for one in written) else "new"
-
-
-def in_order_of_values(variant: str) -> str:
-    """Return a variant with its values in one order, and with checksums of patches in their short form."""
-    name, equals, values = variant.partition("=")
-    return name + equals + ",".join(sorted({v[:7] if name == "patches" else v for v in values.split(",")}))
 
 
 @cache

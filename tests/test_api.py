@@ -386,13 +386,7 @@ def test_after_the_end(demo_repository: Path) -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        "",
-        "\0",
-        "-x",
-        "/nonexistent",
-        "https://user:secret@example.org/x.git",
-        "ext::sh -c true",
-        "a" * 5000,
+        *("", "\0", "-x", "/nonexistent", "https://user:secret@example.org/x.git", "ext::sh -c true", "a" * 5000),
         "/dev/null",
     ],
 )

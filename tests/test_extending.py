@@ -42,21 +42,15 @@ def _run(installed: Path, here: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def _tarball(folder: Path, version: str) -> None:
-    """Publish a document with one version."""
-    path = folder / "zlib.md"
-    path.write_bytes(document([record(1, versions=[version])]))
-    with tarfile.open(folder / "documents.tar", "w") as file:
-        file.add(path, "_cache/develop/zlib/specs.md")
-
-
 @pytest.mark.slow
 def test_the_package_of_the_page_adds_a_channel_a_source_and_a_command(installed: Path, tmp_path: Path) -> None:
     """A digest of the changes in the tarball is a line in the file; the command reads what was recorded."""
     (tmp_path / "cachewatch.yaml").write_text(CONFIG)
     assert "  example (cachewatch_example)" in _run(installed, tmp_path, "--version", "--verbose")
     for version in ("1.0", "1.1"):
-        _tarball(tmp_path, version)
+        (tmp_path / "zlib.md").write_bytes(document([record(1, versions=[version])]))
+        with tarfile.open(tmp_path / "documents.tar", "w") as file:
+            file.add(tmp_path / "zlib.md", "_cache/develop/zlib/specs.md")
         _run(installed, tmp_path, "once")
     (line,) = (tmp_path / "lines.txt").read_text().splitlines()
     assert [tag["tag"] for tag in json.loads(line)["tags"]] == ["develop"]

@@ -10,18 +10,14 @@ from importlib.resources import files
 
 from oracle import Spec, Specs
 
+_TARGETS = json.loads(files("archspec").joinpath("json/cpu/microarchitectures.json").read_text("utf-8"))
+
 
 @cache
 def ancestors(target: str) -> frozenset[str]:
     """Return what else machines of a target run, from the list of what each target was made from."""
-    known = _made_from().get(target, [])
+    known = _TARGETS["microarchitectures"].get(target, {"from": []})["from"]
     return frozenset(known).union(*map(ancestors, known))
-
-
-@cache
-def _made_from() -> dict[str, list[str]]:
-    text = files("archspec").joinpath("json/cpu/microarchitectures.json").read_text("utf-8")
-    return {name: values["from"] for name, values in json.loads(text)["microarchitectures"].items()}
 
 
 def verdict(spec_hash: str, wanted: Spec, builds: Specs) -> str:

@@ -63,7 +63,11 @@ def test_every_lock_file_against_every_state(
     tables = {h: one for packages in states.values() for found in packages.values() for h, one in found.items()}
     wanted = {h: (s["name"], tables[h]) for h, s in nodes.items()}
     environment = open_environment(lock)
-    found_needs = {need.hash: (need.package, as_spec(need)) for need in environment.needs}
+    found_needs = {}
+    for need in environment.needs:
+        values = {"versions": [need.version], "compiler": need.compiler, "os": need.os, "platform": need.platform}
+        values |= {"target": need.target, "variants": need.variants or (), "stacks": []}
+        found_needs[need.hash] = (need.package, spelled(values))
     assert found_needs == {h: (name, spec | {"stacks": ()}) for h, (name, spec) in wanted.items()}
     truth = {key: {h: verdict(h, s, states[key].get(p, {})) for h, (p, s) in wanted.items()} for key in STATES}
     found = {key: cover(environment, held[key]) for key in STATES}
@@ -72,12 +76,6 @@ def test_every_lock_file_against_every_state(
         assert all(covered.after_prune is None for covered in found[key].needs)
     for before, after in itertools.product(STATES, STATES):
         check_change(compare_coverage(found[before], found[after]), truth[before], truth[after])
-
-
-def as_spec(need: Need) -> Spec:
-    """Return a need as the oracle spells it."""
-    values = {"versions": [need.version], "compiler": need.compiler, "os": need.os, "platform": need.platform}
-    return spelled(values | {"target": need.target, "variants": need.variants or (), "stacks": []})
 
 
 def check_change(change: coverage.CoverageChange, before: dict[str, str], after: dict[str, str]) -> None:
@@ -494,12 +492,7 @@ def test_the_lock_file_beside_a_manifest_is_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"a: b",
-        b"- x",
-        b"spack: x",
-        b"spack: {specs: ['@1.2']}",
-        b"spack: {specs: [zlib@2:1]}",
-        b"\0",
+        *(b"a: b", b"- x", b"spack: x", b"spack: {specs: ['@1.2']}", b"spack: {specs: [zlib@2:1]}", b"\0"),
         b"spack: &a [*a]",
     ],
 )

@@ -3,8 +3,6 @@
 import json
 import random
 import re
-from collections.abc import Set
-from contextlib import closing
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -12,18 +10,15 @@ from typing import Any
 import oracle
 import pytest
 from conftest import Run
+from digests import read
 from helpers import Record, catalogue, history, parsed, record, two_folders
 from pairs import some_pair
 
-from cachewatch.comparison_flow import changesets
 from cachewatch.core.comparison.package_changes import Pair, compare, compare_all
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
-from cachewatch.core.kinds_and_specs import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageChange
+from cachewatch.core.kinds_and_specs import NEW_CLASSES, VANISHED_CLASSES, PackageChange
 from cachewatch.documents.parsing_and_diagnostics import parse
-from cachewatch.git.local_repository import Repository
-from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
 from cachewatch.report.json_and_csv import package_json, places_json
-from cachewatch.sources.before_and_after import compare_sides
 
 # All pairs of the real documents of one package, both ways, but those without hashes.
 WITHOUT_HASHES = ("cub", "aml")
@@ -119,20 +114,9 @@ def test_every_format_finds_packages_by_kind(run: Run, many_kinds: tuple[Path, d
 def test_a_digest_finds_a_package_by_any_of_its_kinds(many_kinds: tuple[Path, dict[str, set[str]]]) -> None:
     repository, packages = many_kinds
     for kind, expected in sorted(packages.items()):
-        assert digest_names(repository, kind) == expected, kind
-
-
-def digest_names(repository: Path, kind: str) -> set[str]:
-    """Return the packages of which a digest of this kind of change speaks."""
-
-    def wants(kinds: Set[Kind], _: Set[Kind] = frozenset()) -> bool:
-        return kind in kinds
-
-    with closing(Repository(repository)) as opened:
-        comparison = compare_sides("HEAD~1", "HEAD", Selection(), repository=opened)
-        (changeset,) = changesets(comparison, Selection(kinds=Globs([kind])), lambda: DigestCollector(wants))
-        tag = read_tag_digest(changeset, wants=wants)
-    return {line.package for one in tag.statements for line in one.lines if wants(line.kinds)}
+        tag = read(repository, selection=Selection(kinds=Globs([kind])))
+        found = {line.package for one in tag.statements for line in one.lines if kind in line.kinds}
+        assert found == expected, kind
 
 
 WORDS: dict[str, Any] = {

@@ -136,20 +136,8 @@ def test_ranges_that_exclude() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "@",
-        "@2:1",
-        "1 2",
-        "@1:2:3",
-        "@=",
-        "@~1",
-        "@...",
-        "@" + "1" * 300,
-        "@,",
-        "@:git.abc",
-        "@git.abc:",
-        "@1:git.abc",
-        f"@:{'a' * 40}",
+        *("", "@", "@2:1", "1 2", "@1:2:3", "@=", "@~1", "@...", "@" + "1" * 300, "@,"),
+        *("@:git.abc", "@git.abc:", "@1:git.abc", f"@:{'a' * 40}"),
     ],
 )
 def test_no_ranges(text: str) -> None:

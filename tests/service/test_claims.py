@@ -44,11 +44,6 @@ def server(site: Site) -> Iterator[Post]:
         yield running
 
 
-@pytest.fixture
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending_and_channel_faults, "_PATIENCE", (0.01,))
-
-
 @contextmanager
 def no_answer_can_be_written(site: Site) -> Iterator[None]:
     """Let SQLite refuse what a disk without room, or one that fails, would refuse; claims go on."""
@@ -75,9 +70,11 @@ def claimed(context: Context) -> Delivery:
 
 
 @pytest.mark.only_sqlite
-@pytest.mark.usefixtures("_impatient")
-def test_an_answer_that_cannot_be_written_is_kept_and_written_when_it_can(site: Site, server: Post) -> None:
+def test_an_answer_that_cannot_be_written_is_kept_and_written_when_it_can(
+    site: Site, server: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No second copy is sent, and the log says it once."""
+    monkeypatch.setattr(sending_and_channel_faults, "_PATIENCE", (0.01,))
     context = site.open()
     with no_answer_can_be_written(site):
         for _ in range(3):

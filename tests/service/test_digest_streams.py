@@ -83,22 +83,11 @@ def test_the_oldest_snapshot_of_a_series_is_retired_without_asking(tmp_path: Pat
 
 
 def test_a_subscription_that_is_renamed_goes_on_where_it_was(tmp_path: Path) -> None:
-    weekly = asking("when: weekly mon 07:30")
-    made = site(tmp_path, DEVELOP, OLD, NEW, config=weekly)
-    made.run(1, later=DAY)
-    made.configure(weekly.replace("ml:", "machines:").replace("changes:", "renamed_from: ml, changes:"))
-    made.run(2, later=7 * DAY)
-    (text,) = made.told("machines")
-    assert "zlib" in text  # gone since the last digest under the old name
-
-
-def test_the_past_of_a_subscription_is_given_once(tmp_path: Path) -> None:
-    """A second subscription that names the same old one keeps its own position."""
+    """Another one keeps its own position; both are told what went since the last digest under the old name."""
     both = asking("when: weekly mon 07:30") + "  other: {channels: [files], changes: [all], when: weekly mon 07:30}\n"
     made = site(tmp_path, DEVELOP, OLD, NEW, config=both)
     made.run(1, later=DAY)
-    claims = both.replace("ml:", "machines:").replace("changes:", "renamed_from: ml, changes:")
-    made.configure(claims)
+    made.configure(both.replace("ml:", "machines:").replace("changes:", "renamed_from: ml, changes:"))
     made.run(2, later=7 * DAY)
     assert ["zlib" in text for name in ("machines", "other") for text in made.told(name)] == [True, True]
 

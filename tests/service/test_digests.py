@@ -285,14 +285,6 @@ def test_another_address_is_not_called_a_rewritten_history(site: Site) -> None:
     assert "rewrote" not in said
 
 
-def collect_garbage(site: Site) -> None:
-    """Throw away what nothing refers to: upstream, and then in the clone, as git does sooner or later."""
-    clone = site.open().clone_folder("public")
-    for repository in (site.upstream, clone):
-        git(repository, "reflog", "expire", "--expire=now", "--all")
-        git(repository, "gc", "--quiet", "--prune=now")
-
-
 @pytest.mark.slow
 def test_what_was_told_last_is_kept_though_upstream_threw_it_away(site: Site) -> None:
     """The next digest begins there."""
@@ -302,7 +294,10 @@ def test_what_was_told_last_is_kept_though_upstream_threw_it_away(site: Site) ->
     context = site.open()
     assert poll(context, context.config.sources["public"])
     clean_up(context)
-    collect_garbage(site)
+    # Upstream, and then the clone, throw away what nothing refers to, as git does sooner or later.
+    for repository in (site.upstream, context.clone_folder("public")):
+        git(repository, "reflog", "expire", "--expire=now", "--all")
+        git(repository, "gc", "--quiet", "--prune=now")
     create_digests(context)
     assert ["change-one" in text for text in site.told()] == [True, True]
     assert "cannot be known" not in " ".join(site.told()[-1].split())

@@ -143,13 +143,9 @@ def test_a_restart_tries_what_rests_at_once(site: Site) -> None:
     with site.open().database.write() as connection:
         channel_health = health.channel(connection, "mail")
         health.put_health(connection, replace(channel_health, blocked_until=datetime.now(UTC) + HOUR))
-    with post(port=smtp_port(site)) as server, running(site, "daemon"):
+    channel = read_config(site.file).channels["mail"]
+    assert isinstance(channel, EmailConfig)
+    with post(port=channel.smtp.port) as server, running(site, "daemon"):
         wait_for(lambda: len(server.received) == 2)
     with site.open().database.read() as connection:
         assert health.channel(connection, "mail").blocked_until is None
-
-
-def smtp_port(site: Site) -> int:
-    channel = read_config(site.folder / "cachewatch.yaml").channels["mail"]
-    assert isinstance(channel, EmailConfig)
-    return channel.smtp.port

@@ -52,7 +52,9 @@ def _run(folder: Path, path: Path, number: int, text: str = WRITING) -> subproce
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_kills_leave_what_an_undisturbed_build_makes(tmp_path: Path, seed: int) -> None:
     nights, random = Catalogue(seed), Random(seed)
-    folder = write(tmp_path / "c.git", [{**nights.night(), **_more(n)} for n in range(40)], seed=seed)
+    # Small documents, so that there are many units.
+    small = [{f"small-{m}": records(range(100 * m, 100 * m + 1 + n // 9)) for m in range(60)} for n in range(40)]
+    folder = write(tmp_path / "c.git", [{**nights.night(), **catalogue(each)} for each in small], seed=seed)
     undisturbed = build(folder, tmp_path / "undisturbed.db")
     whole = int(_run(folder, tmp_path / "counted.db", -1).stdout)
     path = tmp_path / "h.db"
@@ -82,8 +84,3 @@ def test_kills_while_it_is_brought_up_to_date(tmp_path: Path, seed: int) -> None
         assert killed.returncode in (0, -signal.SIGKILL), killed.stderr
     build(folder, path)
     assert dump(path) == build(folder, tmp_path / "full.db")
-
-
-def _more(night: int) -> dict[str, bytes]:
-    """Return small documents, so that there are many units."""
-    return catalogue({f"small-{n}": records(range(100 * n, 100 * n + 1 + night // 9)) for n in range(60)})

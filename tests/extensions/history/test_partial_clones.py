@@ -1,7 +1,6 @@
 """A clone without file contents gets what an index needs: said first, in few fetches, and the index is the same."""
 
 import re
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,27 +8,17 @@ from typing import Any
 import pytest
 from conftest import Run
 from indexes import Catalogue, build, dump, write
+from upstream import git
 
 from cachewatch.git import remote_urls_and_fetching
 from cachewatch.git.git_processes import Git
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-def _offered(folder: Path) -> str:
-    """Let a repository be cloned without file contents, and return its address."""
-    for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
-        subprocess.run(["git", f"--git-dir={folder}", "config", key, "true"], check=True)
-    return f"file://{folder}"
-
-
-@pytest.mark.usefixtures("cache")
 def test_what_is_absent_is_fetched_in_few_goes(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nights = Catalogue(3)
     folder = write(tmp_path / "c.git", [nights.night() for _ in range(20)], seed=3)
+    for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
+        git(folder, "config", key, "true")
     fetches: list[int] = []
     inner = Git.ask
 
@@ -41,7 +30,7 @@ def test_what_is_absent_is_fetched_in_few_goes(run: Run, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(Git, "ask", noting)
     monkeypatch.setattr(remote_urls_and_fetching, "_MOST", 10)
-    done = run("history", "build", "--repo", _offered(folder), "--db", tmp_path / "h.db")
+    done = run("history", "build", "--repo", f"file://{folder}", "--db", tmp_path / "h.db")
     assert done.exit_code == 0, done.error
     said = r"this clone lacks ([\d,]+) versions of documents, which are fetched now and stay in it"
     told = re.search(said, done.error)

@@ -129,18 +129,14 @@ def test_log(case: Case) -> None:
 
 def test_churn(case: Case) -> None:
     """Sums over ranges of revisions."""
+    last = len(case.all.timeline) - 1
     for tag in case.all.tags():
-        for since, until in _ranges(case):
+        pairs = [sorted(case.random.sample(range(last + 1), 2)) for _ in range(8)]
+        for since, until in ((-1, last), (0, last), (last, last), *pairs):
             for by in ("package", "stack"):
                 answer = find_churn(case.index, tag, by, since, until)
                 found = {row.name: (row.added, row.removed, row.net_added, row.net_removed) for row in answer.rows}
                 assert found == case.all.churn(tag, by, since, until), (tag, by, since, until)
-
-
-def _ranges(case: Case) -> list[tuple[int, int]]:
-    last = len(case.all.timeline) - 1
-    pairs = [sorted(case.random.sample(range(last + 1), 2)) for _ in range(8)]
-    return [(-1, last), (0, last), (last, last), *((since, until) for since, until in pairs)]
 
 
 def test_best_snapshot(case: Case) -> None:
