@@ -43,22 +43,15 @@ def write(folder: Path, states: Sequence[Files], *, seed: int = 0, onto: str = "
 
 def _commit(number: int, files: Files, random: Random, onto: str) -> bytes:
     time = int(START.timestamp()) + 86_400 * (number + random.randrange(-3, 3))
-    merged = b""
+    side = merged = b""
     if random.random() < 0.2:
         # A side branch with other documents, which the merge does not take.
-        side = _head("refs/heads/side", time - 50, f"side {number} {seed_of(random)}")
+        side = _head("refs/heads/side", time - 50, f"side {number} {random.randrange(10**9)}")
+        side += _entries({"_cache/develop/side/specs.md": document([record(999)], package="side")})
         merged = b"merge refs/heads/side\n"
-        yield_side = side + _entries({"_cache/develop/side/specs.md": document([record(999)], package="side")})
-    else:
-        yield_side = b""
-    head = _head("refs/heads/main", time, f"state {number} {seed_of(random)}")
+    head = _head("refs/heads/main", time, f"state {number} {random.randrange(10**9)}")
     parent = f"from {onto}\n".encode() if onto and number == 0 else b""
-    return yield_side + head + parent + merged + b"deleteall\n" + _entries(files)
-
-
-def seed_of(random: Random) -> int:
-    """Return what makes a message its own."""
-    return random.randrange(10**9)
+    return side + head + parent + merged + b"deleteall\n" + _entries(files)
 
 
 def _head(branch: str, time: int, message: str) -> bytes:

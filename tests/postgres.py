@@ -58,16 +58,10 @@ class Server:
             self._process = subprocess.Popen(self._line, stderr=log, stdout=log, user=user, cwd=self.folder)
         _wait(self.folder, self._process)
 
-    def kill(self) -> None:
-        """End it at once, as a crash would: all that it has in hand is lost."""
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Cut connections, roll back transactions and end it; by SIGQUIT at once, as in a crash: what it has in hand is lost."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGQUIT)
-            self._process.wait(60)
-
-    def stop(self) -> None:
-        """End it in an orderly way; transactions are rolled back, and connections cut."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(how)
             self._process.wait(60)
 
     def new(self, like: PostgresAddress | None = None) -> PostgresAddress:
@@ -98,7 +92,7 @@ def running(programs: Path, *options: str, inside: Sequence[str] = ()) -> Iterat
         server.admin(sql.SQL("CREATE ROLE {} LOGIN SUPERUSER PASSWORD {}").format(sql.Identifier(GUARDED), PASSWORD))
         yield server
     finally:
-        server.kill()
+        server.stop(signal.SIGQUIT)
         shutil.rmtree(folder, ignore_errors=True)
 
 

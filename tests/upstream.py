@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -81,6 +82,16 @@ def processes(text: str) -> list[str]:
         if text in command and path.parent.name != str(os.getpid()):
             found.append(command)
     return found
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """Yield the processes that a process started, and those that they started."""
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                for child in map(int, (task / "children").read_text().split()):
+                    yield child
+                    yield from descendants(child)
 
 
 def flip(path: Path) -> None:

@@ -36,11 +36,7 @@ _PLACES: tuple[tuple[Any, str], ...] = (
 )
 
 POINTS = {
-    f"{'after' if is_after else 'before'} {getattr(module, '__name__', '').rpartition('.')[2]}.{name}": (
-        module,
-        name,
-        is_after,
-    )
+    f"{when} {getattr(module, '__name__', '').rpartition('.')[2]}.{name}": (module, name, when == "after")
     for module, name in _PLACES
-    for is_after in (False, True)
+    for when in ("before", "after")
 }

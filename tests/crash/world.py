@@ -1,7 +1,5 @@
 """A small world to be crashed in: an upstream, every kind of target, and what must hold afterwards."""
 
-import email
-import email.policy
 import os
 import re
 import shutil
@@ -10,9 +8,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -20,6 +17,7 @@ from typing import Any, LiteralString
 
 import psycopg
 from helpers import catalogue, history, records
+from model.checks import by_message_id, different_copies
 from model.mail import MailServer
 from model.process import ForkingProcess
 from postgres import Server
@@ -63,23 +61,20 @@ class Zygote(ForkingProcess):
     def run(self, case: "Case", *, hours: int = 0, inject: Sequence[str] = (), **request: Any) -> int:
         """Run one pass, with strace's hand on it where there is something to inject; return its wait status."""
         request |= {"config": str(case.config), "hours": hours, "trap": bool(inject), "log": str(case.folder / "log")}
-        self._write(request)
-        pid = self._read()["pid"]
+        pid = self._begin(request)
         tracer = _hold(pid, inject) if inject else None
-        status = int(self._read()["status"])
+        answer = self._read()
         if tracer is not None:
             tracer.wait(30)
-        _end_group(pid)
-        return status
+        return self._ended(answer)
 
     @contextmanager
     def stopped(self, case: "Case", **request: Any) -> Iterator[None]:
         """Run one pass until it stops itself, and end it the hard way afterwards."""
-        self._write(request | {"config": str(case.config), "log": str(case.folder / "log")})
-        pid = self._read()["pid"]
+        pid = self._begin(request | {"config": str(case.config), "log": str(case.folder / "log")})
         _wait_for(pid, lambda status: "State:\tT" in status)
         yield
-        _end_group(pid)
+        os.killpg(pid, signal.SIGKILL)
         self._read()
 
 
@@ -232,22 +227,10 @@ def _problems(target: str, copies: list[bytes]) -> Iterator[str]:
         yield f"{target}: told of something that never was"
     if "@" not in target and target != "maildir":
         return
-    yield from _id_problems(target, copies)
-
-
-def _id_problems(target: str, copies: list[bytes]) -> Iterator[str]:
-    by_id: defaultdict[str, set[bytes]] = defaultdict(set)
-    ids_of: defaultdict[str, set[str]] = defaultdict(set)
-    for copy in copies:
-        message_id = str(email.message_from_bytes(copy, policy=email.policy.default)["Message-ID"])
-        by_id[message_id].add(copy.replace(b"\r\n", b"\n"))
-        for change in CHANGES:
-            if change.encode() in copy:
-                ids_of[change].add(message_id)
-    for message_id, bodies in by_id.items():
-        if len(bodies) > 1:
-            yield f"{target}: {len(bodies)} different messages under {message_id}"
-    for change, ids in ids_of.items():
+    by_id = by_message_id([copy.replace(b"\r\n", b"\n") for copy in copies])
+    yield from (f"{target}: {problem}" for problem in different_copies(by_id))
+    for change in CHANGES:
+        ids = [name for name, bodies in by_id.items() if any(change.encode() in body for body in bodies)]
         if len(ids) > 1:
             yield f"{target}: told of {change} under {len(ids)} Message-IDs"
 
@@ -266,9 +249,3 @@ def _wait_for(pid: int, holds: Any) -> None:
     while not holds(Path(f"/proc/{pid}/status").read_text("ascii", "replace")):
         assert time.monotonic() < end, "strace does not take hold"
         time.sleep(0.002)
-
-
-def _end_group(pid: int) -> None:
-    """End what a killed run left running, as a unit's control group would."""
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)

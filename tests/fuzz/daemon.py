@@ -14,18 +14,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from socket import create_server
-from typing import NamedTuple
 
 import click
 from gitservers import hostile_git
 from helpers import catalogue, document, history, record
 from servers import Asked, Says, Server, serving
+from station import wait_for
 from test_scaling import INDEXES, LOCKS, STATES, TEXTS, names
+from upstream import descendants
 
 _TEXT_BYTES = 31 * 2**20
 _YAML_BYTES = 2**20 - 400
@@ -36,11 +37,8 @@ _HEALTHY, _PATIENCE = 60, 600
 _SUBSCRIPTION = {"channels": ["files"], "changes": ["all"], "limit": {"hold_above": 10_000_000}}
 
 
-class Hostile(NamedTuple):
-    """What one revision brings."""
-
-    name: str
-    files: Mapping[str, bytes]
+# The name of what one revision brings, and its files.
+Hostile = tuple[str, Mapping[str, bytes]]
 
 
 class Answers(threading.Thread):
@@ -89,7 +87,9 @@ def _feed(folder: Path, seconds: float) -> int:
         config.chmod(0o600)
         daemon = subprocess.Popen([sys.executable, "-m", "cachewatch", "daemon", "--config", str(config)], stderr=log)
         try:
-            _wait(lambda: _have_begun(_text(folder / "log")))
+            # What is published before both streams have begun is never told.
+            streams = [f"stream.begun subscription={name} " for name in ("healthy", "theirs")]
+            wait_for(lambda: all(each in _text(folder / "log") for each in streams), seconds=_PATIENCE)
             answers = Answers(port)
             answers.start()
             published, megabytes, slowest, healthy = _publish_all(folder, daemon.pid, seconds)
@@ -110,11 +110,6 @@ def _feed(folder: Path, seconds: float) -> int:
     is_well = len(told) == published and healthy[0] < _HEALTHY and not answers.failed and max(answers.seconds) < 1
     is_well = is_well and (folder / "mine").exists()
     return int(not (is_well and code == 0))
-
-
-def _have_begun(log: str) -> bool:
-    """Return whether both streams have begun: what is published before is never told."""
-    return all(f"stream.begun subscription={name} " in log for name in ("healthy", "theirs"))
 
 
 def _configuration(folder: Path, port: int, stack: ExitStack) -> dict[str, object]:
@@ -226,23 +221,23 @@ def _publish_all(
     """Publish one revision after the other, each when the one before was told."""
     end, peak, slowest, healthy = time.monotonic() + seconds, (0.0, 0.0), (0.0, ""), (0.0, "")
     number = 0
-    for number, hostile in enumerate(_hostile(), 1):
+    for number, (name, files) in enumerate(_hostile(), 1):
         begun = time.monotonic()
-        _commit(folder / "theirs.git", number, hostile.files)
+        _commit(folder / "theirs.git", number, files)
         _commit(folder / "healthy.git", number, {})
         waiting = {"healthy", "theirs"}
         while waiting and time.monotonic() < begun + _PATIENCE:
             time.sleep(0.2)
             now = _megabytes(pid)
             peak = max(peak[0], now[0]), max(peak[1], now[1])
-            told = {name for name in waiting if _version(number) in _told(folder, name)}
+            told = {each for each in waiting if _version(number) in _told(folder, each)}
             if "healthy" in told:
-                healthy = max(healthy, (time.monotonic() - begun, hostile.name))
+                healthy = max(healthy, (time.monotonic() - begun, name))
             waiting -= told
         if "healthy" in waiting:
-            healthy = max(healthy, (time.monotonic() - begun, hostile.name))
-        slowest = max(slowest, (time.monotonic() - begun, hostile.name))
-        click.echo(f"{number:4} {time.monotonic() - begun:6.1f} s  {hostile.name}", err=True)
+            healthy = max(healthy, (time.monotonic() - begun, name))
+        slowest = max(slowest, (time.monotonic() - begun, name))
+        click.echo(f"{number:4} {time.monotonic() - begun:6.1f} s  {name}", err=True)
         if time.monotonic() > end:
             break
     return number, peak, slowest, healthy
@@ -253,11 +248,11 @@ def _hostile() -> Iterator[Hostile]:
         for count in (140, 400):
             one = document([record(1, stacks=names("s", count), versions=names("1.", count))])
             files = {f"_cache/develop/p{number}/specs.md": one for number in range(40)}
-            yield Hostile(f"{count} versions in {count} stacks, 40 times", files)
+            yield f"{count} versions in {count} stacks, 40 times", files
         for state in ("before", "after"):
             one = document([record(3 + len(state))])
             tags = {f"_cache/v1.{number}/zlib/specs.md": one for number in range(8_000)}
-            yield Hostile(f"8,000 tags, {state}", tags)
+            yield f"8,000 tags, {state}", tags
         for name, text in TEXTS.items():
             yield _document(f"{name}, 31 MiB", text(_TEXT_BYTES))
             yield _document(f"{name}, 1 MiB", text(_YAML_BYTES))
@@ -268,7 +263,7 @@ def _hostile() -> Iterator[Hostile]:
 
 
 def _document(name: str, content: bytes) -> Hostile:
-    return Hostile(name, {"_cache/develop/hostile/specs.md": content})
+    return name, {"_cache/develop/hostile/specs.md": content}
 
 
 def _version(number: int) -> str:
@@ -291,16 +286,7 @@ def _told(folder: Path, subscription: str) -> str:
 def _megabytes(pid: int) -> tuple[float, float]:
     """Return what a process has in memory, and what it and all that it started have together."""
     own = _resident(pid)
-    return own, own + sum(map(_resident, _descendants(pid)))
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(OSError):
-                for child in map(int, (task / "children").read_text().split()):
-                    yield child
-                    yield from _descendants(child)
+    return own, own + sum(map(_resident, descendants(pid)))
 
 
 def _resident(pid: int) -> float:
@@ -312,11 +298,6 @@ def _resident(pid: int) -> float:
 
 def _text(path: Path) -> str:
     return path.read_text("utf-8") if path.exists() else ""
-
-
-def _wait(holds: Callable[[], bool]) -> None:
-    while not holds():
-        time.sleep(0.1)
 
 
 if __name__ == "__main__":

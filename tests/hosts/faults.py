@@ -144,19 +144,15 @@ def _play(scene: Scene, upstream: Published, faults: list[Fault], *, is_told: bo
         _, is_begin, fault = events.pop(0)
         if is_told and is_begin:
             print(fault, flush=True)
-        (scene.begin if is_begin else scene.end)(fault)
+        scene.change(fault, is_begin=is_begin)
 
 
 def _heal(scene: Scene, upstream: Published) -> None:
     """Wait until everybody was told of the last revision: mails to one reader come in order."""
-    end = time.monotonic() + _HEALING
-    while time.monotonic() < end and not _is_healed(scene, upstream.commits[-1]):
+    end, last = time.monotonic() + _HEALING, upstream.commits[-1]
+    while time.monotonic() < end and not all(newest(scene.taken(reader)) == last for reader in READERS):
         scene.look_after()
         time.sleep(0.5)
-
-
-def _is_healed(scene: Scene, last: str) -> bool:
-    return all(newest(scene.taken(reader)) == last for reader in READERS)
 
 
 def _figures(scene: Scene, upstream: Published, faults: list[Fault]) -> Figures:

@@ -18,7 +18,7 @@ class Network:
 
     def address(self, host: str, server: str = "") -> str:
         """Return where a host finds a server, the database if none is named."""
-        return f"10.{self._number(server)}.{self.hosts.index(host)}.1"
+        return f"10.{77 + self.servers.index(server or self.database)}.{self.hosts.index(host)}.1"
 
     def make(self) -> None:
         """Lay the cables."""
@@ -49,9 +49,6 @@ class Network:
         for space, link, end in ((server, near, 1), (host, far, 2)):
             ip("-n", space, "address", "add", f"{net}.{end}/24", "dev", link)
             ip("-n", space, "link", "set", link, "up")
-
-    def _number(self, server: str) -> int:
-        return 77 + self.servers.index(server or self.database)
 
     def _cable(self, host: str, server: str) -> str:
         return f"{self.prefix}{self.hosts.index(host)}{(server or self.database)[-1]}"

@@ -122,35 +122,22 @@ class Scene:
             for host in self.hosts:
                 host.kill()
 
-    def begin(self, fault: Fault) -> None:
-        """Let a fault begin."""
+    def change(self, fault: Fault, *, is_begin: bool) -> None:
+        """Let a fault begin, or be over."""
+        host = self.hosts[fault.host]
         match fault.kind:
             case Kind.KILLED:
-                self.hosts[fault.host].kill()
+                host.kill() if is_begin else host.start()
             case Kind.PAUSED:
-                self.hosts[fault.host].signal(signal.SIGSTOP)
+                host.signal(signal.SIGSTOP if is_begin else signal.SIGCONT)
             case Kind.CUT_FROM_DATABASE:
-                self._change_cable(fault.host, self._cables.database, 1)
+                self._change_cable(fault.host, self._cables.database, 1 if is_begin else -1)
             case Kind.CUT_FROM_MAIL:
-                self._change_cable(fault.host, self._cables.mail, 1)
+                self._change_cable(fault.host, self._cables.mail, 1 if is_begin else -1)
             case Kind.DATABASE_KILLED:
-                self._database.kill()
+                self._database.stop(signal.SIGQUIT) if is_begin else self._database.start()
             case Kind.DATABASE_RESTARTED:
-                self._database.stop()
-
-    def end(self, fault: Fault) -> None:
-        """Let a fault be over."""
-        match fault.kind:
-            case Kind.KILLED:
-                self.hosts[fault.host].start()
-            case Kind.PAUSED:
-                self.hosts[fault.host].signal(signal.SIGCONT)
-            case Kind.CUT_FROM_DATABASE:
-                self._change_cable(fault.host, self._cables.database, -1)
-            case Kind.CUT_FROM_MAIL:
-                self._change_cable(fault.host, self._cables.mail, -1)
-            case Kind.DATABASE_KILLED | Kind.DATABASE_RESTARTED:
-                self._database.start()
+                self._database.stop() if is_begin else self._database.start()
 
     def look_after(self) -> None:
         """Do what somebody does on each host who wants its daemon to run."""

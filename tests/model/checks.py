@@ -23,7 +23,9 @@ def problems(world: World) -> Iterator[str]:
             yield f"{stream.subscription}/{stream.name}: {problem}"
     yield from world.silenced
     yield from _mail_problems(world)
-    yield from _held(world)
+    world.figures.digests += len(world.told)
+    if held := [key for key, state in world.states.items() if state == "held"]:
+        yield f"{held} are still held"
 
 
 def _of(world: World, stream: Stream, *states: str) -> list[Told]:
@@ -79,6 +81,7 @@ def _named(world: World, revision: str) -> set[tuple[str, str]]:
 
 
 def _target_problems(world: World, stream: Stream) -> Iterator[str]:
+    notices = [path.read_text("utf-8") for path in (world.folder / "desk").glob("*.txt")]  # what operators know
     for told in _of(world, stream, *_OUT):
         found = {(each.channel, each.target): each for each in world.deliveries.values() if each.digest == told.key}
         wanted = {(channel, target.replace("{key}", told.key)) for channel, target in stream.targets}
@@ -86,7 +89,7 @@ def _target_problems(world: World, stream: Stream) -> Iterator[str]:
             yield f"goes to {sorted(found)} and not to {sorted(wanted)}"
         for delivery in found.values():
             if delivery.state in ("dead", "suppressed"):
-                if not _operators_know(world, delivery.target):
+                if not any(delivery.target in notice for notice in notices):
                     yield f"{delivery} is {delivery.state}, and no operator knows"
             elif delivery.state != "sent" and told.key in world.stored:  # a pass may send it and forget it
                 yield f"{delivery} is not sent"
@@ -104,10 +107,6 @@ def _feed_problems(world: World, stream: Stream, path: Path) -> Iterator[str]:
     least = sum(each.key in world.stored for each in told)
     if len(set(entries)) != len(entries) or not min(100, least) <= len(entries) <= min(100, len(told)):
         yield f"{len(told)} digests, of which {least} are stored, are {len(entries)} entries of the feed"
-
-
-def _operators_know(world: World, target: str) -> bool:
-    return any(target in path.read_text("utf-8") for path in (world.folder / "desk").glob("*.txt"))
 
 
 def _mail_problems(world: World) -> Iterator[str]:
@@ -146,9 +145,3 @@ def different_copies(bodies: Mapping[str, set[bytes]]) -> Iterator[str]:
     for message_id, found in bodies.items():
         if len(found) > 1:
             yield f"{len(found)} different messages are {message_id}"
-
-
-def _held(world: World) -> Iterator[str]:
-    world.figures.digests += len(world.told)
-    if held := [key for key, state in world.states.items() if state == "held"]:
-        yield f"{held} are still held"

@@ -1,12 +1,11 @@
 """Runs cachewatch many times, each a forked child of one process that has loaded everything.
 
-Reads one JSON request a line: {"config", "log", "moment", "seed", "kill": N, "locked": [N, COUNT], "mutant", "command", "stays"}.
+Each request (see process.py) is {"config", "log", "moment", "seed", "kill": N, "locked": [N, COUNT], "mutant", "command", "stays"}.
 With `kill` the process ends at its N-th call into service, state or channels, or at its first call of "store/FILE.py:FUNCTION"; with
 `locked` the N-th writing transaction, and COUNT - 1 after it, find the database locked. A process that `stays` does a pass a request
-until it is killed or reads {"end": true}. Prints {"pid": N}, {"done": true} after a pass of one that stays, and {"status": N} at its end.
+until it is killed or reads {"end": true}, and prints {"done": true} after each.
 """
 
-import io
 import json
 import os
 import random
@@ -15,7 +14,6 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
@@ -28,7 +26,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
 import cachewatch
-from cachewatch.cli import config_commands, main, once_daemon_preview
+from cachewatch.cli import config_commands, once_daemon_preview
 from cachewatch.config.reading import read_config
 from cachewatch.errors import CachewatchError
 from cachewatch.service.context_and_source_copies import Context
@@ -36,42 +34,14 @@ from cachewatch.service.passes_and_leadership import clean_up, create_digests, p
 from cachewatch.service.sending_and_channel_faults import deliver
 from cachewatch.store.sqlite_and_process_lock import only_one
 from model.mutants import MUTANTS
+from model.process import Request, become, command, say, serve
 
 _ROOT = Path(cachewatch.__file__).parent
 _KILLED_IN = tuple(f"{_ROOT / room}{os.sep}" for room in ("service", "store", "channels"))
 
-# What the commands print goes elsewhere.
-_ANSWERS = os.dup(1)
-
-Request = dict[str, Any]
-
-
-def serve() -> None:
-    """Answer requests until there are no more."""
-    # Whatever a pass forks is not what its calls are counted in.
-    os.register_at_fork(after_in_child=lambda: sys.setprofile(None))
-    with redirect_stderr(io.StringIO()) as said:
-        status = _once(json.loads(sys.stdin.readline()))
-    assert status == 0, said.getvalue()
-    _say(status=status)
-    while line := sys.stdin.readline():
-        pid = os.fork()
-        if pid == 0:
-            # Taking down the interpreter would touch, and so copy, every page that was inherited.
-            os._exit(_be_a_run(json.loads(line)))
-        _say(pid=pid)
-        _say(status=os.waitpid(pid, 0)[1])
-
-
-def _say(**answer: Any) -> None:
-    os.write(_ANSWERS, f"{json.dumps(answer)}\n".encode())
-
 
 def _be_a_run(request: Request) -> int:
-    os.setsid()
-    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
+    become(request)
     if request.get("mutant"):
         MUTANTS[request["mutant"]]()
     if request.get("stays"):
@@ -89,13 +59,8 @@ def _prepare(request: Request) -> None:
 
 
 def _once(request: Request) -> int:
-    sys.argv = ["cachewatch", *request.get("command", ["once"]), "--config", request["config"]]
     _CLOCK.now = datetime.fromisoformat(request["moment"])
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
+    return command(request)
 
 
 def _stay(request: Request) -> int:
@@ -114,7 +79,7 @@ def _stay(request: Request) -> int:
                 except CachewatchError as error:
                     context.log.error("job.failed", error=str(error))
             sys.setprofile(None)
-            _say(done=True)
+            say(done=True)
             request = json.loads(sys.stdin.readline())
         context.database.close()
     return 0
@@ -179,4 +144,6 @@ _FAULTS = _Faults()
 event.listen(Engine, "before_cursor_execute", _FAULTS.meet)
 
 if __name__ == "__main__":
-    serve()
+    # Whatever a pass forks is not what its calls are counted in.
+    os.register_at_fork(after_in_child=lambda: sys.setprofile(None))
+    serve(_once, _be_a_run)

@@ -40,12 +40,9 @@ class Reach:
         depth = Counter(test for tests in lines.values() for test in tests)
         found = {test for number in range(mutant.first, mutant.last + 1) for test in lines.get(str(number), ())}
         # What an import runs concerns whoever uses the module; where it has nothing else, its neighbours' tests.
-        found = found or set(depth) or self._near(mutant.path)
+        near = (lines for name, lines in self.lines.items() if Path(name).parent == mutant.path.parent)
+        found = found or set(depth) or {test for lines in near for tests in lines.values() for test in tests}
         return sorted(found, key=lambda test: (self.seconds[test] / (depth[test] or 1), test))
-
-    def _near(self, path: Path) -> set[str]:
-        near = (lines for name, lines in self.lines.items() if Path(name).parent == path.parent)
-        return {test for lines in near for tests in lines.values() for test in tests}
 
 
 def reach(trees: Sequence[Tree], work: Path) -> Reach:

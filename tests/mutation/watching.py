@@ -43,16 +43,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     os.environ[TEST] = item.nodeid
     if (coverage := Coverage.current()) is not None:
         coverage.switch_context(item.nodeid)
-    signal.signal(signal.SIGALRM, _too_long)
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail(_TOO_LONG))
     signal.setitimer(signal.ITIMER_REAL, _plan().get(item.nodeid, 0))
     try:
         return (yield)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _too_long(*_: object) -> None:
-    pytest.fail(_TOO_LONG)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -13,6 +13,7 @@ import pytest
 from helpers import catalogue, record, records
 from station import DAEMON_CONFIG as CONFIG
 from station import Site, log, running, wait_for
+from upstream import descendants
 
 from cachewatch.errors import WorkFailed
 from cachewatch.runtime import worker
@@ -99,10 +100,9 @@ def test_a_daemon_answers_and_ends_while_it_reads_the_worst(tmp_path: Path) -> N
 
 def is_at_work(pid: int) -> bool:
     """Tell whether a process below `pid` has used more than a second of processor time."""
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in map(int, (task / "children").read_text("utf-8").split()):
-                used = int(Path(f"/proc/{child}/stat").read_text("utf-8").rpartition(")")[2].split()[11])
-                if used > os.sysconf("SC_CLK_TCK") or is_at_work(child):
-                    return True
+    for child in descendants(pid):
+        with suppress(OSError):
+            used = int(Path(f"/proc/{child}/stat").read_text("utf-8").rpartition(")")[2].split()[11])
+            if used > os.sysconf("SC_CLK_TCK"):
+                return True
     return False

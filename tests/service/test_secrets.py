@@ -19,6 +19,7 @@ from helpers import catalogue, records
 from mailservers import Post, free_port, post
 from servers import Asked, Says, serving
 from station import Site, wait_for
+from upstream import descendants
 
 from cachewatch.store import deliveries
 from cachewatch.store.sqlite_and_process_lock import open_database
@@ -99,7 +100,7 @@ def sampling(process: int) -> Iterator[list[bytes]]:
 
     def look() -> None:
         while not stopping.wait(0.03):
-            for child in _children(process):
+            for child in descendants(process):
                 with suppress(OSError):
                     line, environment = (Path(f"/proc/{child}/{name}").read_bytes() for name in ("cmdline", "environ"))
                     if (
@@ -114,14 +115,6 @@ def sampling(process: int) -> Iterator[list[bytes]]:
     finally:
         stopping.set()
         thread.join()
-
-
-def _children(process: int) -> Iterator[int]:
-    with suppress(OSError):
-        for task in Path(f"/proc/{process}/task").iterdir():
-            for child in map(int, (task / "children").read_text().split()):
-                yield child
-                yield from _children(child)
 
 
 @pytest.mark.slow
