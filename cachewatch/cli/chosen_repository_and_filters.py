@@ -1,12 +1,11 @@
 """Open the catalogue that a command reads, complete names in it, and find filters that match nothing in it.
 
-Nothing is fetched from a network unless `--repo`, the environment or the configuration names an address there. The
-configuration is slow to load, so it is loaded only if the working directory is in no catalogue.
+Nothing is fetched from a network unless `--repo`, the environment or the configuration names an address there.
 """
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
@@ -21,7 +20,7 @@ from msgspec.structs import replace
 from cachewatch.cli.terminal import ProgressLine, say, warn, warn_of, with_options
 from cachewatch.core.changesets import Blob, Changeset, Comparison, Reader
 from cachewatch.core.escaping_and_mentions import safe, safe_name
-from cachewatch.core.filters_and_spec_patterns import GROUPS, every_compiler, is_plain, matcher
+from cachewatch.core.filters_and_spec_patterns import GROUPS, Globs, every_compiler, is_plain
 from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.core.names_and_layouts import ANYWHERE, CATALOGUE, PUBLIC_REPOSITORY, Layout, did_you_mean, in_order
 from cachewatch.core.versions_spellings_targets import Versions, sorted_versions
@@ -52,7 +51,7 @@ _HARMLESS = re.compile(r"[A-Za-z0-9._+@:/~-]+")
 
 
 def completing(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Return a completion callback that offers values of `what`: names, kinds of change, revisions or versions.
+    """Return a function that completes values of `what`: names, kinds of change, revisions (also `A..B`) or versions.
 
     Nothing is fetched and no error is printed: a user who presses Tab waits for an answer, and can do without one.
     """
@@ -60,7 +59,6 @@ def completing(what: str) -> Callable[[click.Context, click.Parameter, str], lis
 
 
 def _offered(what: str, context: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the values that begin with `incomplete`: revisions also after `A..`, and versions after `PACKAGE@`."""
     if what == "kinds":
         found = [(str(kind), kind.meaning) for kind in Kind]
         found += [(name, "a group of kinds") for name in GROUPS]
@@ -78,17 +76,16 @@ def _offered(what: str, context: click.Context, incomplete: str) -> list[Complet
 
 def _names(what: str, context: click.Context, package: str = "") -> list[str]:
     """Return the names in the configuration or in the repository of the command; empty if anything fails."""
-    from cachewatch.config.reading import read_config  # noqa: PLC0415
+    from cachewatch.config.reading import read_config  # noqa: PLC0415  slow to load
 
+    given = context.params
     with suppress(CachewatchError, OSError):
         if what in ("subscriptions", "channels"):
-            config = read_config(context.params.get("config_file"), with_secrets=False)
-            return list(getattr(config, what))
-        repository = open_as_fetched(context.params.get("repo"))
-        if repository is not None:
+            return list(getattr(read_config(given.get("config_file"), with_secrets=False), what))
+        if (repository := open_as_fetched(given.get("repo"))) is not None:
             with closing(repository):
-                revision = resolve(repository, context.params.get("rev") or "HEAD")
-                tag = context.params.get("tag") or "develop"
+                revision = resolve(repository, given.get("rev") or "HEAD")
+                tag = given.get("tag") or "develop"
                 chosen = replace(revision, tag=tag if isinstance(tag, str) else tag[0])
                 return _of_catalogue(what, repository, chosen, package)
     return []
@@ -151,8 +148,8 @@ REPO_OPTION = with_options(
 
 def rev_option(about: str = "Revision or date.") -> Callable[[Any], Any]:
     """Return the option --rev, which names a revision, HEAD by default."""
-    completion = completing("revisions")
-    return click.option("--rev", default="HEAD", metavar="REVISION", shell_complete=completion, help=about)
+    complete = completing("revisions")
+    return click.option("--rev", default="HEAD", metavar="REVISION", shell_complete=complete, help=about)
 
 
 def _one_tag(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
@@ -165,8 +162,8 @@ def _one_tag(_context: click.Context, _option: click.Parameter, value: str | Non
 
 def tag_option(about: str, **default: Any) -> Callable[[Any], Any]:
     """Return the option --tag, which names one tag."""
-    completion = completing("tags")
-    return click.option("--tag", metavar="TAG", callback=_one_tag, shell_complete=completion, help=about, **default)
+    complete = completing("tags")
+    return click.option("--tag", metavar="TAG", callback=_one_tag, shell_complete=complete, help=about, **default)
 
 
 TAG_OPTION = tag_option("Tag to read.", default="develop")
@@ -186,16 +183,14 @@ def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked:
     Prints which one is read, unless the user named it or it is the working directory. The progress of cloning is drawn
     on `line`. If there is none, raises UsageError with the ways to name one; that sentence begins with `asked`.
     """
-    if repo is None and (here := _here()) is not None:
+    if repo is not None:
+        if not is_url(repo) and not os.path.lexists(repo):
+            raise UsageError(f"{repo}: there is no such folder")
+        return _open(_Default(repo, ""), line)
+    if (here := _here()) is not None:
         return here
-    if repo is None:
-        source = _default(asked)
-        why = "the repository here has no documents at HEAD; " if is_in_repository(Path()) else ""
-        say(f"{why}{source.sentence}")
-    elif is_url(repo) or os.path.lexists(repo):
-        source = _Default(repo, "")
-    else:
-        raise UsageError(f"{repo}: there is no such folder")
+    source = _default(asked)
+    say(f"{'the repository here has no documents at HEAD; ' if is_in_repository(Path()) else ''}{source.sentence}")
     return _open(source, line)
 
 
@@ -241,9 +236,8 @@ def _here() -> Repository | None:
     here = Path()
     if not is_in_repository(here):
         return None
-    layout = layout_asked_for()
-    repository = Repository(here, layout or ANYWHERE)
-    if layout is not None or _has_documents(repository):
+    repository = Repository(here, layout_asked_for() or ANYWHERE)
+    if layout_asked_for() or _has_documents(repository):
         return repository
     repository.close()
     return None
@@ -251,8 +245,8 @@ def _here() -> Repository | None:
 
 def _has_documents(repository: Repository) -> bool:
     with suppress(SourceError):  # of too many files, or of some that are not here
-        found = (repository.objects().get(f"{revision}^{{commit}}") for revision in ("HEAD", "HEAD~1"))
-        return any(catalogue_of(repository, commit.id) for commit in found if commit)
+        commits = map(repository.objects().get, ("HEAD^{commit}", "HEAD~1^{commit}"))
+        return any(catalogue_of(repository, commit.id) for commit in commits if commit)
     return False
 
 
@@ -261,12 +255,11 @@ def _default(asked: str = "") -> _Default:
         return found
     here, problem = Path(), "there is no catalogue here"
     if is_in_repository(here):
+        problem = "the repository here is no catalogue: it has no commits yet"
         with closing(Repository(here)) as repository:
-            head = repository.objects().get("HEAD^{commit}")
-            reason = "it has no commits yet"
-            if head is not None:
-                reason = f"{nothing_found(repository, head.id, 'HEAD')}; `--repo .` reads its other revisions"
-        problem = f"the repository here is no catalogue: {reason}"
+            if head := repository.objects().get("HEAD^{commit}"):
+                why = nothing_found(repository, head.id, "HEAD")
+                problem = f"the repository here is no catalogue: {why}; `--repo .` reads its other revisions"
     elif not asked and (
         (here / CATALOGUE).is_dir() or any(map(holds_document, islice(here.iterdir(), _MOST_LOOKED_AT)))
     ):
@@ -276,25 +269,21 @@ def _default(asked: str = "") -> _Default:
 
 def _configured() -> _Default | None:
     """Return the first source of the configuration, or None if there is no configuration."""
-    from cachewatch.config.reading import read_config, usual_config  # noqa: PLC0415
+    from cachewatch.config.reading import read_config, usual_config  # noqa: PLC0415  slow to load
 
     file = usual_config()
-    if file is None:
+    config = read_config(file, with_secrets=False) if file else None
+    if config is None or not config.sources:
         return None
-    config = read_config(file, with_secrets=False)
-    source = next(iter(config.sources.values()), None)
-    if source is None:
-        return None
-    address = source.address
-    folder = config.folder / "sources" / f"{source.name}.git"
-    if source.type != "git" or (is_folder(address) and folder.exists()):
-        # A recorded build cache or folder is read where the service keeps it.
-        if not folder.exists():
-            raise UsageError(
-                f"{file}: nothing has been recorded of the source {source.name} yet; "
-                "run `cachewatch once`, or name a repository with --repo"
-            )
-        address = str(folder)
+    source = next(iter(config.sources.values()))
+    address, folder = source.address, config.folder / "sources" / f"{source.name}.git"
+    if folder.exists() and (source.type != "git" or is_folder(address)):
+        address = str(folder)  # a recorded build cache or folder is read where the service keeps it
+    elif source.type != "git":
+        raise UsageError(
+            f"{file}: nothing has been recorded of the source {source.name} yet; "
+            "run `cachewatch once`, or name a repository with --repo"
+        )
     return _Default(address, f"reading the source {source.name} of {file}: {address}", source.layout)
 
 
@@ -327,37 +316,38 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
     asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]
     if not asked:
         return
-    values = _seen(comparison, done)
+    values = {
+        name: set[str]().union(*(each.tally.seen.facts.get(fact, ()) for each in done)) for name, fact in FACTS.items()
+    }
+    values["package"] = {document.package for pair in comparison.pairs for document in pair.difference.all_documents}
     left = unmatched(asked, values)  # the whole catalogue is read only for these
     if any(name == "stack" for name, _ in left):  # the tags' own lists may have it
         values["stack"].update(stack for ask in comparison.stacks for stacks in ask().values() for stack in stacks)
         left = unmatched(left, values)
     if not left:
         return
-    is_read = any(name in FACTS for name, _ in left)
-    others = comparison.other_documents() if is_read else ()
+    others: Sequence[Blob] | None = ()
     values["package"].update(comparison.packages())
-    if is_read:
-        readers = comparison.readers
+    if any(name in FACTS for name, _ in left):
+        others = comparison.other_documents()
         for difference in (pair.difference for pair in comparison.pairs):
-            documents = difference.all_documents
-            add_facts(values, [document.before for document in documents if document.before], readers.before)
-            after = [document.after for document in documents if document.after]
-            add_facts(values, [*after, *difference.unchanged()], readers.after)
-        add_facts(values, list(others or ()), readers.after)
+            sides = [(document.before, document.after) for document in difference.all_documents]
+            add_facts(values, [before for before, _ in sides if before], comparison.readers.before)
+            after = [*(after for _, after in sides if after), *difference.unchanged()]
+            add_facts(values, after, comparison.readers.after)
+        add_facts(values, list(others or ()), comparison.readers.after)
     has_losses = any(changeset.report.is_partial for changeset in done)
     for name, pattern in unmatched(left, values):
         # Documents that were not read, or are unreadable, may have it.
         is_unread = others is None and name in FACTS
-        where = "on either side"
-        if is_unread:
-            tags = first_of([safe_name(str(pair.after.tag)) for pair in comparison.pairs])
-            where = f"in {tags}; other tags did not change, and were not searched (--tag)"
+        tags = first_of([safe_name(str(pair.after.tag)) for pair in comparison.pairs])
+        where = (
+            f"in {tags}; other tags did not change, and were not searched (--tag)" if is_unread else "on either side"
+        )
         sentence = f"--{name} {pattern}: {nothing_has(name, pattern, values, where)}"
         # A version is part of a range, unless it is a word.
         is_name = pattern.removeprefix("@").isalpha() if name == "versions" else is_plain(pattern)
-        is_name = is_name and not pattern.startswith("!")
-        if is_name and not has_losses and not is_unread:
+        if is_name and not pattern.startswith("!") and not has_losses and not is_unread:
             raise UsageError(sentence)
         warn(sentence)
 
@@ -369,28 +359,14 @@ def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
 
 
 def unmatched(asked: Asked, values: Values) -> Asked:
-    """Return the pairs of `asked` whose patterns match none of `values`."""
-    return [(name, pattern) for name, pattern in asked if not _is_among(name, pattern, values.get(name, set()))]
+    """Return the pairs of `asked` whose patterns, without !, match none of `values`."""
 
+    def is_among(name: str, pattern: str) -> bool:
+        if name == "versions":
+            return any(map(Versions([pattern]), values.get(name, ())))
+        return any(map(Globs(every_compiler([pattern]) if name == "compiler" else [pattern]), values.get(name, ())))
 
-def _is_among(name: str, pattern: str, values: Iterable[str]) -> bool:
-    own = pattern.removeprefix("!")
-    if name == "versions":
-        return any(map(Versions([own]), values))
-    patterns = every_compiler([own]) if name == "compiler" else (own,)
-    matchers = [matcher(each) for each in patterns]
-    return any(matches(value) for value in values for matches in matchers)
-
-
-def _seen(comparison: Comparison, done: Iterable[Changeset]) -> dict[str, set[str]]:
-    """Return the values of each filter in documents that differ."""
-    values: dict[str, set[str]] = {name: set() for name in ("package", *FACTS)}
-    for pair in comparison.pairs:
-        values["package"].update(document.package for document in pair.difference.all_documents)
-    for changeset in done:
-        for name, fact in FACTS.items():
-            values[name] |= changeset.tally.seen.facts.get(fact, set())
-    return values
+    return [(name, pattern) for name, pattern in asked if not is_among(name, pattern.removeprefix("!"))]
 
 
 def add_facts(values: dict[str, set[str]], blobs: Sequence[Blob], reader: Reader) -> None:

@@ -1,8 +1,4 @@
-"""Load the configuration and its state for the commands that need them; and `cachewatch config`.
-
-`config check --source` also reads the sources, to find filters that match nothing there, and a `since:` that is no
-revision.
-"""
+"""Load the configuration and its state for the commands that need them; and `cachewatch config`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -103,13 +99,8 @@ def working_on(config: Config, database: Database) -> Iterator[Context]:
 def page(template: str, now: datetime, **values: Any) -> list[str]:
     """Return the lines of a page for the terminal, rendered with plain and harmless `values`, and times as of `now`."""
     plain = _harmless(msgspec.to_builtins(values, builtin_types=(datetime,)))
-    zone = str(now.tzinfo)
-    times = {
-        "minute": partial(minute, zone=zone),
-        "second": partial(second, zone=zone),
-        "when": partial(_when, now=now),
-    }
-    return render(template, now=now, in_a_row=in_a_row, **times, **plain).splitlines()
+    times = {name: partial(show, zone=str(now.tzinfo)) for name, show in (("minute", minute), ("second", second))}
+    return render(template, now=now, in_a_row=in_a_row, when=partial(_when, now=now), **times, **plain).splitlines()
 
 
 def _harmless(value: Any) -> Any:
@@ -125,8 +116,8 @@ def _when(moment: datetime | None, now: datetime) -> str:
     if moment is None:
         return "never"
     seconds = (now - moment).total_seconds()
-    span = how_long(abs(seconds))
-    return f"{moment.astimezone(now.tzinfo):%Y-%m-%d %H:%M %Z} ({f'{span} ago' if seconds >= 0 else f'in {span}'})"
+    distance = f"{how_long(seconds)} ago" if seconds >= 0 else f"in {how_long(-seconds)}"
+    return f"{minute(moment, str(now.tzinfo))} ({distance})"
 
 
 # The option of `diff` for each key of `match:` that is checked.
@@ -171,8 +162,8 @@ def _opened(context: Context, source: Source) -> Iterator[Repository]:
     watched = context.watched(source)
     with TemporaryDirectory(prefix="cachewatch-") as folder:
         if not context.clone_folder(source.name).exists():
-            is_path, is_here = source.address.startswith("/"), Path(source.address).exists()
-            if is_path and not is_here:
+            is_here = Path(source.address).exists()
+            if source.address.startswith("/") and not is_here:
                 raise UsageError(f"there is nothing at {source.address}; correct `git:`, or `cachewatch once` fails")
             if source.type != "git" or not is_here:
                 raise UsageError("nothing has been fetched yet; run `cachewatch once` first")
@@ -194,13 +185,15 @@ def _unknown_since(repository: Repository, source: Source) -> Iterator[str]:
 
 def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, filters.Values]) -> Iterator[str]:
     """Yield a sentence for each pattern that matches no value in these sources, or one if all together match none."""
+    if not seen or not patterns:
+        return
     values = {option: {value for each in seen.values() for value in each[option]}}
     newest = f"in the newest revision of {', '.join(seen)}"
-    alone = filters.unmatched([(option, each) for each in patterns], values) if seen else ()
+    alone = filters.unmatched([(option, each) for each in patterns], values)
     for _, pattern in alone:
         yield f"{where}: {pattern}: {filters.nothing_has(option, pattern, values, newest)}"
     together = Globs(every_compiler(patterns) if option == "compiler" else patterns)
-    if seen and patterns and not alone and not any(map(together, values[option])):
+    if not alone and not any(map(together, values[option])):
         yield f"{where}: {', '.join(patterns)}: no {option} matches all of this {newest}"
 
 
@@ -266,8 +259,8 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
         if not unknown:
             click.echo("filters: each matches something in the newest revisions")
         return 2 if unknown and strict else 0
-    filtered = [getattr(match, key) for _, match in _matches(config) for key in _OPTION_OF]
-    if any(filtered) or any(source.tags or source.since for source in config.sources.values()):
+    filtered = any(getattr(match, key) for _, match in _matches(config) for key in _OPTION_OF)
+    if filtered or any(source.tags or source.since for source in config.sources.values()):
         say(
             "note: whether the sources have what `since:` and filters name was not checked; `cachewatch config check --source` does that"
         )
@@ -282,8 +275,8 @@ def show(*, config: Config, format_: str) -> None:
     """Print the effective configuration, with defaults and with secrets masked."""
     if format_ == "json":
         write_json("config", {"config": shown_values(config)})
-        return
-    write_text(show_config(config))
+    else:
+        write_text(show_config(config))
 
 
 @examples("cachewatch config schema > cachewatch.schema.json", "cachewatch config schema | jq '.properties | keys'")
@@ -296,12 +289,12 @@ def schema() -> None:
 def _check_environments(config: Config) -> None:
     """Read the environments of all subscriptions. Raises ConfigError for those that cannot be read."""
     mistakes = []
-    for subscription in config.subscriptions.values():
-        if subscription.match.environment is not None:
-            try:
+    for name, subscription in config.subscriptions.items():
+        try:
+            if subscription.match.environment is not None:
                 open_environment(subscription.match.environment, config.environment_folders)
-            except UsageError as error:
-                mistakes.append(f"{config.path}: subscriptions.{subscription.name}.match.environment: {error}")
+        except UsageError as error:
+            mistakes.append(f"{config.path}: subscriptions.{name}.match.environment: {error}")
     if mistakes:
         raise ConfigError("\n".join(mistakes))
 
@@ -322,9 +315,8 @@ def _report(config: Config, now: datetime) -> list[str]:
             slot = schedule.next_after(slot)
         return dates
 
-    schedule_of = partial(parse_when, zone=config.timezone)
-    words = {"users": users, "due": due, "schedule_of": schedule_of, "in_words": duration_in_words}
-    return render("check.txt.j2", config=config, **words).splitlines()
+    words = {"users": users, "due": due, "schedule_of": partial(parse_when, zone=config.timezone)}
+    return render("check.txt.j2", config=config, in_words=duration_in_words, **words).splitlines()
 
 
 @examples("cachewatch config test mail", "cachewatch config test mail --to you@example.org")
@@ -343,8 +335,7 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
             parse_mail(address)
         except UsageError as error:
             raise UsageError(f"--to {error}") from error
-    opened = open_channel(config.channels[channel])
-    now = utc_now()
+    opened, now = open_channel(config.channels[channel]), utc_now()
     notice = Notice(
         key=f"test-{now:%Y%m%dT%H%M%S%f}",
         title="this is a test",
@@ -387,5 +378,5 @@ def explain(*, config: Config, package: str, format_: str) -> None:
         warn(f"no source has a package {package} now{did_you_mean(package, sorted(names))}")
     if format_ == "json":
         write_json("explain", answers)
-        return
-    write_lines(page("explain.txt.j2", utc_now(), answers=answers))
+    else:
+        write_lines(page("explain.txt.j2", utc_now(), answers=answers))
