@@ -5,7 +5,7 @@ Nothing is fetched from a network unless `--repo`, the environment or the config
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
@@ -326,7 +326,7 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
         left = unmatched(left, values)
     if not left:
         return
-    others: Sequence[Blob] | None = ()
+    others: Iterable[Blob] | None = ()
     values["package"].update(comparison.packages())
     if any(name in FACTS for name, _ in left):
         others = comparison.other_documents()

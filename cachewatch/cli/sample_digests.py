@@ -35,6 +35,7 @@ from cachewatch.report import digest_and_message_values as values
 
 _BEGIN = datetime(2025, 5, 25, 4, tzinfo=UTC)
 _END = datetime(2025, 6, 1, 4, tzinfo=UTC)
+_CREATED = _END + timedelta(hours=3)
 _BEFORE = Side(
     name="HEAD~1", revision="6001b266be8082e57c6d4732024ae09508c1101a", tag="develop", time="2025-05-25T04:00:00Z"
 )
@@ -46,57 +47,33 @@ _AFTER = Side(
 def sample_digest() -> values.Digest:
     """Return a digest that has everything once that templates can show."""
     span = values.Span(
-        source="public",
-        address="https://github.com/spack/cache.spack.io.git",
-        before=_BEFORE,
-        after=_AFTER,
-        revisions=5,
-        newest=_END,
-        checked=_END + timedelta(hours=3),
+        source="public", address="https://github.com/spack/cache.spack.io.git",
+        before=_BEFORE, after=_AFTER, revisions=5, newest=_END, checked=_CREATED,
         gaps=(values.Outage(_BEGIN + timedelta(days=1), _BEGIN + timedelta(days=4)),),
         notes=(values.Note("sample"),),
+    )  # fmt: skip
+    move = _environment()
+    pinned = Pinned(
+        tag="develop-2025-05-18", source="public", newer=2, is_ending=True, newest="develop-2025-06-01", move=move
     )
-    environment = _environment()
     return values.Digest(
-        key="0" * 64,
-        subscription="sample",
-        description="a sample",
-        created=_END + timedelta(hours=3),
-        period="2025-05-25..2025-06-01",
-        is_sample=True,
-        spans=(span,),
-        tags=(_tag(),),
-        environment=environment,
-        pinned=(
-            Pinned(
-                tag="develop-2025-05-18",
-                source="public",
-                newer=2,
-                is_ending=True,
-                newest="develop-2025-06-01",
-                move=environment,
-            ),
-        ),
+        key="0" * 64, subscription="sample", description="a sample", is_sample=True,
+        created=_CREATED, period="2025-05-25..2025-06-01",
+        spans=(span,), tags=(_tag(),), environment=move, pinned=(pinned,),
         silenced=(values.Silenced("llvm", 3, "migration, ask Kim", "2026-12-01"),),
         why=("tags develop", "packages py-*"),
         commands=("cachewatch diff 6001b266be 1afa5ee758 --tag develop",),
         archive_url="https://hpc.example.org/cachewatch/sample/2025-06-01.html",
         unsubscribe="mailto:cachewatch+unsubscribe@hpc.example.org?subject=sample",
-        operator="hpc-software@example.org",
-        links="https://cache.spack.io",
-    )
+        operator="hpc-software@example.org", links="https://cache.spack.io",
+    )  # fmt: skip
 
 
 def _environment() -> CoverageChange:
+    versions = {"cuda": "12.8.0", "hdf5": "1.14.6", "openmpi": "5.0.7", "py-torch": "2.7.0", "zlib": "1.3.1"}
     cuda, hdf5, openmpi, torch, zlib = needs = tuple(
         Need(package=name, version=version, hash=letter * 32, os="ubuntu22.04", is_root=name == "py-torch")
-        for name, version, letter in (
-            ("cuda", "12.8.0", "a"),
-            ("hdf5", "1.14.6", "b"),
-            ("openmpi", "5.0.7", "f"),
-            ("py-torch", "2.7.0", "c"),
-            ("zlib", "1.3.1", "d"),
-        )
+        for (name, version), letter in zip(versions.items(), "abfcd", strict=True)
     )
     environment = Environment(name="/srv/envs/ml/spack.lock", needs=needs, externals=1)
     before = *(Resolution(need, Nearest.SAME) for need in needs[:4]), Resolution(zlib, Nearest.NONE)
@@ -114,7 +91,7 @@ def sample_notice() -> values.Notice:
     """Return a notice to operators about something that never happened."""
     return values.Notice(
         key="1" * 64,
-        created=_END + timedelta(hours=3),
+        created=_CREATED,
         title="Source public cannot be read",
         said=("This is a sample: all is well.", "The last three attempts failed: connection timed out."),
         facts=(("last success", "1 June 2025 04:00 UTC"), ("next attempt", "1 June 2025 08:00 UTC")),
@@ -125,12 +102,11 @@ def sample_notice() -> values.Notice:
 
 
 def _tag() -> values.TagDigest:
+    machine = Machine("linux", "ubuntu22.04", "x86_64_v3")
     return values.TagDigest(
         source="public",
         report=Report(
-            before=_BEFORE,
-            after=_AFTER,
-            revisions_between=5,
+            before=_BEFORE, after=_AFTER, revisions_between=5,
             packages=PackageCounts(before=1250, after=1250, added=1, removed=1, changed=9, rebuilt_only=1),
             specs=SpecCounts(
                 before=400, after=397, added=60, removed=63, rebuilt=40, moved=2, upgraded=3, downgraded=1,
@@ -145,14 +121,7 @@ def _tag() -> values.TagDigest:
         statements=tuple(_statements()),
         rest=(_of(StatementKind.REBUILT, "py-gpytorch", Counts(40, 40)),),
         versions=(values.VersionsChange("py-build", ("1.2.1",), ("1.2.0",)),),
-        examples=(
-            values.Example(
-                package="py-keras",
-                version="3.9.2",
-                stacks=("e4s",),
-                machines=(Machine("linux", "ubuntu22.04", "x86_64_v3"),),
-            ),
-        ),
+        examples=(values.Example(package="py-keras", version="3.9.2", stacks=("e4s",), machines=(machine,)),),
     )  # fmt: skip
 
 
@@ -167,15 +136,9 @@ def _statements() -> Iterator[Statement]:
     gcc, stack, lost = "gcc@11.4.0", "ml-linux-aarch64-cpu", Place("ml-darwin-aarch64-mps", "aarch64")
     yield replace(whole, kind=kinds.STACK_REMOVED, name=stack, counts=Counts(480), kinds=frozenset({Kind.STACK_EVENT}))
     yield replace(
-        whole,
-        kind=kinds.MIGRATION,
-        name=f"{gcc} -> gcc@13.2.0",
-        before=(gcc,),
-        after=("gcc@13.2.0",),
-        counts=Counts(950, 950),
-        kinds=frozenset({Kind.COMPILER}),
-        exceptions=("cuda", "hdf5"),
-    )
+        whole, kind=kinds.MIGRATION, name=f"{gcc} -> gcc@13.2.0", before=(gcc,), after=("gcc@13.2.0",),
+        counts=Counts(950, 950), kinds=frozenset({Kind.COMPILER}), exceptions=("cuda", "hdf5"),
+    )  # fmt: skip
     yield replace(whole, counts=Counts(2730), kinds=frozenset({Kind.PRUNE}))
     gone = _lost("py-old", Place("e4s", "x86_64_v3"), "1.0", LossClass.GONE)
     yield _of(kinds.PACKAGE_REMOVED, "py-old", Counts(5), "1.0", losses=(gone,))

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -110,12 +111,11 @@ def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: Conf
         context.mistakes.add((str(folder), 0, "", f"cannot be read: {error.strerror}"))
     for file in (each for each in files if each.suffix in (".yaml", ".yml") and not each.name.startswith(".")):
         with suppress(Broken):
-            theirs = _read_file(file, context, is_ours=False)
-            for name in theirs.keys() - {"subscriptions"}:
-                message = "is not allowed here; files in subscriptions.d contain only `subscriptions:`"
-                context.note(theirs[name], message)
-            own = _section(theirs["subscriptions"], context) if "subscriptions" in theirs else {}
-            for name, node in own.items():
+            theirs = dict(_read_file(file, context, is_ours=False))
+            own = theirs.pop("subscriptions", None)
+            for node in theirs.values():
+                context.note(node, "is not allowed here; files in subscriptions.d contain only `subscriptions:`")
+            for name, node in _section(own, context).items() if own else ():
                 if name in known:
                     context.note(node, f"stands in {known[name].file}:{known[name].line} already; choose another name")
                 known.setdefault(name, node)
@@ -149,7 +149,7 @@ def _read_file(path: Path, context: ConfigContext, *, is_ours: bool) -> Mapping[
     except UnicodeDecodeError as error:
         line, message = content[: error.start].count(b"\n") + 1, "is not UTF-8 text; save it as UTF-8"
     except yaml.YAMLError as error:
-        line, message = _line(error, content), _explain(error)
+        line, message = _explain(error, content)
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
     except ConfigError as error:
@@ -162,7 +162,7 @@ class _Tree:
     """Converts YAML nodes to values with lines; a node with several aliases is converted once."""
 
     def __init__(self, file: Path, context: ConfigContext) -> None:
-        self._file = file
+        self._make = partial(ConfigNode, file=file)
         self._context = context
         self._made: dict[yaml.Node, ConfigNode] = {}
 
@@ -173,7 +173,7 @@ class _Tree:
             if depth > _MOST_DEPTH:
                 self._refuse(event, "", f"is nested more than {_MOST_DEPTH} levels deep")
         root = yaml.compose(text, Loader=yaml.CSafeLoader)
-        return self._node(root, 1, "", ()) if root else self._make({}, 1, "")
+        return self._node(root, 1, "", ()) if root else self._make(value={}, line=1, path="")
 
     def _node(self, node: yaml.Node, line: int, path: str, around: tuple[yaml.Node, ...]) -> ConfigNode:
         """Convert a YAML node to a ConfigNode; `line` is the line of its key, `around` the nodes that contain it."""
@@ -182,7 +182,7 @@ class _Tree:
         if node not in self._made:
             if not node.tag.startswith("tag:yaml.org,2002:"):
                 self._refuse(node, path, f"{node.tag} is read as a YAML tag; {_HINTS['scanning a tag']}")
-            self._made[node] = self._make(self._value(node, path, (*around, node)), line, path)
+            self._made[node] = self._make(value=self._value(node, path, (*around, node)), line=line, path=path)
         return self._made[node]
 
     def _value(self, node: Any, path: str, around: tuple[yaml.Node, ...]) -> Any:
@@ -195,7 +195,7 @@ class _Tree:
                 place = f"{path}.{key}" if path else key
                 if key in section:
                     twice = f"stands in line {section[key].line} already; keep one of them"
-                    self._context.note(self._make(None, line, place), twice)
+                    self._context.note(self._make(value=None, line=line, path=place), twice)
                 section.setdefault(key, self._node(value, line, place, around))
             return section
         if isinstance(node, yaml.SequenceNode):
@@ -208,11 +208,8 @@ class _Tree:
             self._refuse(node, path, "contains a character that text cannot contain")
         return str(node.value)
 
-    def _make(self, value: Any, line: int, path: str) -> ConfigNode:
-        return ConfigNode(value=value, file=self._file, line=line, path=path)
-
     def _refuse(self, at: yaml.Node | yaml.Event, path: str, message: str) -> NoReturn:
-        self._context.note(self._make(None, _line_of(at), path), message)
+        self._context.note(self._make(value=None, line=_line_of(at), path=path), message)
         raise Broken
 
 
@@ -220,20 +217,16 @@ def _line_of(at: Any) -> int:
     return int(at.start_mark.line) + 1
 
 
-def _line(error: yaml.YAMLError, content: bytes) -> int:
-    """Return the line of a YAML error: for a construct that is not closed, where it begins."""
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        is_open = str(error.problem).startswith(("did not find", "found unexpected end"))
-        mark = (error.context_mark or error.problem_mark) if is_open else error.problem_mark
-        return int(mark.line) + 1
-    return content.decode(errors="replace")[: getattr(error, "position", 0)].count("\n") + 1
-
-
-def _explain(error: yaml.YAMLError) -> str:
+def _explain(error: yaml.YAMLError, content: bytes) -> tuple[int, str]:
+    """Return the line of a YAML error (of a construct that is not closed, where it begins), and the message."""
     text = " ".join(str(error).split())
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or text
     hint = next((hint for words, hint in _HINTS.items() if words in text), "check the line, and the one above it")
-    return f"is not YAML: {problem}; {hint}"
+    line = content.decode(errors="replace")[: getattr(error, "position", 0)].count("\n")
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        is_open = str(error.problem).startswith(("did not find", "found unexpected end"))
+        line = int(((is_open and error.context_mark) or error.problem_mark).line)
+    return line + 1, f"is not YAML: {problem}; {hint}"
 
 
 NAME = "cachewatch.yaml"
@@ -242,8 +235,8 @@ VARIABLE = "CACHEWATCH_CONFIG"
 
 def usual_config() -> Path | None:
     """Return the path of the configuration that is read if none is given: $CACHEWATCH_CONFIG or the first usual one."""
-    variable = os.environ.get(VARIABLE)
-    return Path(variable) if variable else next((place for place in _places() if place.is_file()), None)
+    named = os.environ.get(VARIABLE)
+    return Path(named) if named else next((place for place in _places() if place.is_file()), None)
 
 
 def _places() -> Iterator[Path]:
