@@ -16,9 +16,9 @@ from msgspec.structs import asdict, replace
 from cachewatch.comparison_flow import changesets
 from cachewatch.core import changesets as streams
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, cover
-from cachewatch.core.changesets import UNKNOWN_KINDS, Comparison, Listing
+from cachewatch.core.changesets import UNKNOWN_KINDS, Listing
 from cachewatch.core.comparison import package_changes
-from cachewatch.core.filters_and_spec_patterns import Selection, select
+from cachewatch.core.filters_and_spec_patterns import select
 from cachewatch.core.kinds_and_specs import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, Layout, in_order, is_mutable
 from cachewatch.core.statement_kinds import Statement
@@ -222,19 +222,17 @@ class OpenCatalogue:
             selection = select(**{name: _listed(name, patterns) for name, patterns in filters.items()})
             if after is None:
                 after = self.address if self._repository is None else "HEAD"
-            comparison = self._compare(_text(before, "a state"), _text(after, "a state"), selection)
+            sides = _text(before, "a state"), _text(after, "a state")
+            if self._repository is None and needs_git(*sides):
+                name = sides[1] if folders.is_documents(sides[0]) else sides[0]
+                raise UsageError(f"{name}: no document or folder of documents, and {self.address} has no revisions")
+            comparison = compare_sides(*sides, selection, repository=self._repository, layout=self._layout)
             found = changesets(comparison, selection, _Kept)
             return _guarded(TagChangeset(each, self._check_open, selection.wants) for each in found)
 
     def _check_open(self) -> None:
         if not self._is_open:
             raise UsageError(f"{self.address}: this catalogue is closed; read everything before the end of `with`")
-
-    def _compare(self, before: str, after: str, selection: Selection) -> Comparison:
-        if self._repository is None and needs_git(before, after):
-            name = after if folders.is_documents(before) else before
-            raise UsageError(f"{name}: no document or folder of documents, and {self.address} has no revisions")
-        return compare_sides(before, after, selection, repository=self._repository, layout=self._layout)
 
     def _holdings(self, environment: Environment, revision: str | None) -> CacheContents:
         self._check_open()

@@ -2,18 +2,16 @@
 
 `diff` (cli/diff.py) gets a Comparison, which names the documents that differ, from sources/before_and_after.py, calls
 `changesets`, and hands the reports to report/. A pass (service/passes_and_leadership.run_pass) takes the same steps by
-service/comparison_cache.py, to compare once for all streams.
+service/comparison_cache.py, to compare once for all streams. Nothing here prints.
 
-Documents are read, parsed (documents) and compared (core/comparison/package_changes) package by package, and then
-dropped. Two things are kept: a tally, from which the whole tag is judged (core/comparison/stacks_prunes_suspicion) and
-its statements are made (core/statements), and the parts of each package that the collector of the output format needs
-(report). Nothing here prints.
+Documents are read, parsed (documents) and compared (core/comparison/package_changes) package by package, and dropped.
+What is kept: a tally, from which the whole tag is judged (core/comparison/stacks_prunes_suspicion) and its statements
+are made (core/statements), and the parts of each package that the collector of the output format needs (report).
 """
 
 import gc
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,7 +26,6 @@ from cachewatch.core.changesets import (
     Collector,
     Comparison,
     Content,
-    Difference,
     Readers,
     Report,
     TagPair,
@@ -91,26 +88,21 @@ def changesets(
         is_pruned = tag_names.is_mutable(pair.after.tag)
         work = partial(_compare_batch, selection, make_collector, is_pruned, pair.difference.others)
         enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
-        make_work = partial(_make_work, work, comparison.readers, is_forked=enough > 1)
+        batches = _batches(pair.difference.all_documents, comparison.readers, work, enough, progress)
         yield Changeset(
-            pair.before,
-            pair.after,
-            _batches(pair.difference.all_documents, make_work, enough, progress),
-            partial(conclude, ComparedPair(comparison, pair, INLINE, selection)),
+            pair.before, pair.after, batches, partial(conclude, ComparedPair(comparison, pair, INLINE, selection))
         )
 
 
-def _make_work(
-    work: Callable[[Iterable[Read]], Batch], readers: Readers, *, is_forked: bool
-) -> Callable[[Documents], Batch]:
-    """Return a function that reads and compares documents; if it `is_forked`, it opens the source anew."""
-    own = readers.reopened() if is_forked else readers
-    return lambda documents: work(read(documents, own))
-
-
 def _batches(
-    documents: Documents, make_work: Callable[[], Callable[[Documents], Batch]], jobs: int, progress: Progress
+    documents: Documents, readers: Readers, work: Callable[[Iterable[Read]], Batch], jobs: int, progress: Progress
 ) -> Iterator[Batch]:
+    """Yield the results of `work` on about 4 MiB of documents at a time; each of several processes opens the source."""
+
+    def make_work() -> Callable[[Documents], Batch]:
+        own = readers.reopened() if jobs > 1 else readers
+        return lambda some: work(read(some, own))
+
     runs: list[Documents] = []  # of roughly the same number of bytes
     start, size = 0, 0
     for end, pair in enumerate(documents, 1):
@@ -130,10 +122,9 @@ def _compare_batch(
     others: frozenset[str],
     contents: Iterable[Read],
 ) -> Batch:
-    """Compare the documents of some packages.
+    """Compare the documents of some packages; `others` are those that are not selected.
 
-    `is_pruned` means that specs which no stack builds are pruned from the tag; `others` are packages outside the
-    selection.
+    `is_pruned` means that specs which no stack builds are pruned from the tag.
     """
     collector = make_collector()
     # If everything is selected, the selected items are not kept twice.
@@ -154,7 +145,9 @@ def compare_contents(
 
     Observations about the whole tag are added to `tally`, and faults of documents to `problems`.
     """
-    with _collector_off():
+    was_on = gc.isenabled()
+    gc.disable()  # a comparison makes many values without reference cycles
+    try:
         pairs = [(content[0], parse_pair(*content, problems)) for content in contents]
         tally.seen.half_read |= problems.half_read
         readable = [(documents, pair) for documents, pair in pairs if pair is not None]
@@ -170,15 +163,6 @@ def compare_contents(
                 yield change, items
             elif pair.after is not None:
                 tally.seen.witness(pair.after)
-
-
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """Turn Python's garbage collector off, since a comparison makes many values without reference cycles."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
     finally:
         if was_on:
             gc.enable()
@@ -194,8 +178,7 @@ def select_package(  # noqa: PLR0917
 ) -> None:
     """Count the part of a package's change about selected specs; the collector gets it if its kind is selected, too.
 
-    Where the names of stacks may decide about kinds, the package is held, with a collector of its own, which gets it as
-    if it had all kinds.
+    If its kinds may change when stacks were renamed, it is held, with a collector that gets it as if it had all kinds.
     """
     is_held = not selection.kinds.is_open and change.kinds >= {Kind.STACK_ADDED, Kind.STACK_REMOVED}
     if not selection.takes_all_specs:
@@ -227,11 +210,10 @@ class ComparedPair(NamedTuple):
 def conclude(compared: ComparedPair, tally: Tally) -> Report:
     """Return the report on a pair of tags after all packages were compared; judge the tag unless that was done."""
     comparison, pair, _, selection, judgement = compared
-    packages = pair.difference.packages
+    packages, takes = pair.difference.packages, pair.difference.takes
     tag = pair.after.tag or pair.before.tag or ""
     if judgement is None:
         judgement = judge_tag(compared, tally, is_counted=tally.selected is not None)
-    takes = pair.difference.takes
     # This also completes the tally: its kinds, and the counts of packages that were held.
     statements, late, kinds_of = statements_on(tally, packages, judgement, tag, selection=selection, takes=takes)
     event = None
@@ -250,7 +232,7 @@ def conclude(compared: ComparedPair, tally: Tally) -> Report:
         kinds_of=kinds_of,
         is_part=tally.selected is not None,
         is_same=pair.after.revision is not None and not pair.difference.all_documents,
-        pruned=sum(count for package, count in judgement.pruned.items() if pair.difference.takes(package)),
+        pruned=sum(count for package, count in judgement.pruned.items() if takes(package)),
         statements=statements,
         events=events_of(statements, event),
         diagnostics=(
@@ -274,13 +256,12 @@ def statements_on(
 ) -> tuple[tuple[Statement, ...], tuple[Any, ...], Mapping[str, frozenset[Kind]]]:
     """Return all statements on the selected part of a tag, and the collected parts and kinds of packages that were held.
 
-    These are counted, too, if their kinds are selected. `takes` tells whether a package is selected. The kinds are also
-    those of other packages of renamed stacks, under the new names.
+    Those with selected kinds are counted, too. The kinds are also those of other packages of renamed stacks, under the
+    new names. `takes` tells whether a package is selected.
     """
-    selected: Sequence[Items] = tally.seen.items
+    selected: Sequence[Items] = tally.seen.items if tally.selected is None else tally.selected
     part = None
     if tally.selected is not None:
-        selected = tally.selected
         part = packages.before or packages.after, lambda package, stack: takes(package) and selection.stacks(stack)
     if judgement.renamed:
         selected = judgement.under_new_names(selected, selection)
@@ -303,11 +284,8 @@ def statements_on(
 
 
 def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judgement:
-    """Judge the whole tag, including packages that are not selected.
-
-    With `is_counted`, the judgement has the numbers of the whole tag, for reports on a part of it.
-    """
-    comparison, pair, isolation, *_ = compared
+    """Judge the whole tag, also packages that are not selected; with `is_counted`, count it, for reports on a part."""
+    comparison, pair, *_ = compared
     lost, gained = tally.seen.moved_stacks()
     before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
     judgement = judge(
@@ -315,7 +293,7 @@ def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judg
         pair.difference.all_packages,
         whole=StatementKind.TAG_REMOVED if pair.is_lost_tag else StatementKind.TAG_ADDED if pair.is_new_tag else None,
         declared=(before.get(pair.before.tag or ""), after.get(pair.after.tag or "")),
-        survey=lambda: _survey(comparison.readers, pair.difference, isolation),
+        survey=partial(_survey, compared),
         is_neighbour=comparison.revisions_between in (None, 1),
         is_pruned=tag_names.is_mutable(pair.after.tag),
         compare_renamed=partial(_compare_renamed, compared),
@@ -340,12 +318,12 @@ def _renamed(names: NewNames, selection: Selection, is_pruned: bool, contents: S
     return compare_renamed(pairs, names, selection, is_pruned=is_pruned)
 
 
-def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> Mapping[str, Mapping[Signature, int]]:
+def _survey(compared: ComparedPair) -> Mapping[str, Mapping[Signature, int]]:
     """Count the specs of each signature in the documents that did not change; return the counts by package."""
-    blobs = list(difference.unchanged())
-    contents = zip(blobs, readers.after.read(blobs), strict=True)
+    blobs = list(compared.pair.difference.unchanged())
+    contents = zip(blobs, compared.comparison.readers.after.read(blobs), strict=True)
     counts: dict[str, Mapping[Signature, int]] = {}
-    for _, part in isolation.each(_surveyed, contents, about_content):
+    for _, part in compared.isolation.each(_surveyed, contents, about_content):
         if not isinstance(part, WorkFailed):
             counts |= part
     return counts

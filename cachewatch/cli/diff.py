@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from textwrap import fill
@@ -172,17 +172,17 @@ def diff(
     line = terminal.ProgressLine(is_wanted=not quiet)
     done: list[Changeset] = []
     named = _named(before, after)
-    _check_effect(named, filters["tag"], has_repo=context.get_parameter_source("repo") is ParameterSource.COMMANDLINE)
-    are_paths = named is not None and not needs_git(*named)
+    has_repo = context.get_parameter_source("repo") is ParameterSource.COMMANDLINE
     with ExitStack() as stack:
-        asked = _asked(named, after)
-        repository = None if are_paths else stack.enter_context(closing(open_catalogue(repo, line, asked=asked)))
+        repository = None
+        if not _are_paths(named, filters["tag"], has_repo=has_repo):
+            repository = stack.enter_context(closing(open_catalogue(repo, line, asked=_asked(named, after))))
         comparison = _compared(named, repository, selection)
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
         found: Iterable[Changeset] = changesets(comparison, selection, make_collector, jobs=jobs, progress=line.advance)
         if why:
-            found = stack.enter_context(_explained(found, repository, selection))
+            found = _explained(found, repository, selection, stack)
         written = write_format(_noting(found, done))
         pieces: Iterable[bytes] = _checked(written, filters, comparison, done, names_tags=format_ == "text")
         # Reading `pieces` compares. Formats for programs are written as they come, before errors in filters are known.
@@ -219,12 +219,8 @@ def _note_not_compared(repository: Repository, named: tuple[str, str] | None, af
 
 def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
     """Say of new packages and stacks that their tag had them not long before, if the history is indexed."""
-    new = [
-        (one, report)
-        for report in reports
-        for one in report.statements
-        if one.kind in _NEW and report.before.tag == report.after.tag
-    ]
+    in_one_tag = [report for report in reports if report.before.tag == report.after.tag]
+    new = [(one, report) for report in in_one_tag for one in report.statements if one.kind in _NEW]
     old, end = (new[0][1].before.revision, new[0][1].after.revision) if new else (None, None)
     is_later = old and (end is None or covers(repository, end, old))  # AFTER comes after BEFORE
     past = extensions().hook.past(repository=repository, log=None) if is_later else None
@@ -275,8 +271,8 @@ def _by_why(context: click.Context, names: Sequence[str], **options: str | None)
     else:
         return None
     for param in context.command.params:
-        is_given = context.get_parameter_source(name := str(param.name)) is ParameterSource.COMMANDLINE
-        if is_given and name not in with_effect:
+        is_given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        if is_given and param.name not in with_effect:
             raise UsageError(f"{param.opts[-1]} has no effect on {what}; leave it out")
     command = next((load(row.object) for row in extensions().commands if row.name == "why"), None)
     if command is None:
@@ -286,27 +282,25 @@ def _by_why(context: click.Context, names: Sequence[str], **options: str | None)
         return bool(command.invoke(inner).differs)
 
 
-def _check_effect(named: tuple[str, str] | None, tags: Sequence[str], *, has_repo: bool) -> None:
-    """Raise UsageError for an option that has no effect on two paths."""
+def _are_paths(named: tuple[str, str] | None, tags: Sequence[str], *, has_repo: bool) -> bool:
+    """Tell whether both sides are paths. Raises UsageError for an option that has no effect on these."""
     if named is None or needs_git(*named):
-        return
+        return False
     if has_repo:
         raise UsageError("--repo has no effect on two paths; leave it out")
     if layout_asked_for() and not any(Path(name).is_dir() for name in named):
         raise UsageError("--documents has no effect on two documents; leave it out")
     if tags and any(not Path(name).is_dir() for name in named):
         raise UsageError("--tag has no effect on a single document; leave it out, or name two folders")
+    return True
 
 
 def _asked(named: tuple[str, str] | None, after: str | None) -> str:
     """Return the beginning of the message that there is no catalogue: why one is needed."""
-    if named is None:
-        return ""
-    if is_documents(named[0]) and after is None:
+    if named and after is None and is_documents(named[0]):
         return f"{named[0]} alone is compared with {NEWEST} of a catalogue (name a second path to compare two), and "
-    return (
-        f"{' and '.join(name for name in dict.fromkeys(named) if not is_documents(name))}: no such file or folder, and "
-    )
+    missing = " and ".join(name for name in dict.fromkeys(named or ()) if not is_documents(name))
+    return f"{missing}: no such file or folder, and " if named else ""
 
 
 def _compared(named: tuple[str, str] | None, repository: Repository | None, selection: Selection) -> Comparison:
@@ -319,18 +313,17 @@ def _compared(named: tuple[str, str] | None, repository: Repository | None, sele
     return compare_sides(*named, selection, repository=repository, layout=layout_asked_for() or ANYWHERE)
 
 
-@contextmanager
 def _explained(
-    compared: Iterable[Changeset], opened: Repository | None, selection: Selection
-) -> Iterator[Iterable[Changeset]]:
-    """Add to changesets why specs were rebuilt; the graphs are read by another git process."""
+    compared: Iterable[Changeset], opened: Repository | None, selection: Selection, stack: ExitStack
+) -> Iterable[Changeset]:
+    """Return changesets that say why specs were rebuilt; another git process reads the graphs, until `stack` ends."""
     if opened is None:
         raise UsageError("--why compares revisions: files and folders have no dependency graph")
-    with closing(opened.reopened()) as repository:
-        causes = extensions().hook.causes(repository=repository)
-        if causes is None:
-            raise UsageError(lacking("--why", "causes"))
-        yield causes.of_changesets(compared, selection, terminal.warn_of_graph)
+    causes = extensions().hook.causes(repository=stack.enter_context(closing(opened.reopened())))
+    if causes is None:
+        raise UsageError(lacking("--why", "causes"))
+    found: Iterable[Changeset] = causes.of_changesets(compared, selection, terminal.warn_of_graph)
+    return found
 
 
 def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
@@ -346,10 +339,9 @@ def _format(name: str, selection: Selection, *, is_all: bool, output: str | None
         return JsonCollector, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
     if name == "csv":
         return CsvCollector, partial(write_csv, wants=selection.wants)
+    palette = terminal.palette(output)
     if name == "stat":
-        return StatCollector, partial(
-            write_stat, wants=selection.wants, width=terminal.width(), palette=terminal.palette(output)
-        )
+        return StatCollector, partial(write_stat, wants=selection.wants, width=terminal.width(), palette=palette)
     collector = FactCollector if is_all or name == "html" or not selection.wants(frozenset()) else NoCollector
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name in ("html", "markdown"):
@@ -359,7 +351,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, output: str | None
             return collector, partial(template_rendering.write_markdown, asked=asked)
         asked = replace(asked, most=ALL if is_all else template_rendering.MOST_ROWS, names_packages=True)
         return collector, partial(template_rendering.write_page, asked=asked)
-    return collector, partial(write_text, asked=asked, width=terminal.width() or 80, palette=terminal.palette(output))
+    return collector, partial(write_text, asked=asked, width=terminal.width() or 80, palette=palette)
 
 
 def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Changeset]:
@@ -409,10 +401,9 @@ def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: G
 
 
 def _status(reports: Sequence[Report], selection: Selection, fail_on: Globs, *, is_gate: bool) -> int:
-    kinds = {kind for report in reports for kind in report.kinds}
     if any(report.is_partial for report in reports):
         return 4
-    if not fail_on.is_open and any(map(fail_on, kinds)):
+    if not fail_on.is_open and any(fail_on(kind) for report in reports for kind in report.kinds):
         return 1
     is_event = any(one.tag_event and selection.wants({one.tag_event.kind}) for one in reports)
     return int(is_gate and (is_event or any(of_kinds(one.statements, selection.wants) for one in reports)))

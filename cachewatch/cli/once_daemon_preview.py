@@ -90,10 +90,19 @@ def once(*, config: Config, log_format: str) -> int:
     it is repaired. On a terminal, it ends with a summary.
     """
     os.umask(0o077)
-    with only_one(config.folder), _pinged_if_it_fails(config), ExitStack() as stack:
-        service = _opened(config, log_format)
-        stack.enter_context(closing(service.database))
-        stack.enter_context(leading(service))
+    with only_one(config.folder):
+        try:
+            return _run_once(config, log_format)
+        except AnotherInstance:
+            raise  # whose process pings the monitoring service
+        except Exception:
+            ping(config, Log(), is_whole=False)
+            raise
+
+
+def _run_once(config: Config, log_format: str) -> int:
+    service = _opened(config, log_format)
+    with closing(service.database), leading(service):
         resume(service)
         before, begun = read_status(service), utc_now()
         new = ", ".join(safe(source.name) for source in before.sources if source.revision is None)
@@ -107,17 +116,6 @@ def once(*, config: Config, log_format: str) -> int:
         code = 3 if result.failed_sources else 8 if result.failed_digests else 7 if is_undelivered else 0
         ping(config, service.log, is_whole=code == 0)
     return code
-
-
-@contextmanager
-def _pinged_if_it_fails(config: Config) -> Iterator[None]:
-    """Ping the monitoring service about an exception in the block, but not if another process does the work."""
-    try:
-        yield
-    except Exception as error:
-        if not isinstance(error, AnotherInstance):
-            ping(config, Log(), is_whole=False)
-        raise
 
 
 @examples("cachewatch daemon --config /etc/cachewatch/cachewatch.yaml", "cachewatch daemon --log-format json")
@@ -246,7 +244,7 @@ def _stream(config: Config, subscription: str | None, name: str) -> Stream:
 def _state(config: Config, stream: Stream, since: str | None) -> Iterator[Context]:
     """Open the state as the next pass would find it, with the newest revisions of sources on this machine.
 
-    Before the first pass, it is empty except for the sources that this pass would fetch.
+    Before the first pass, it has only the sources that this pass would fetch.
     """
     here = [each for each in stream.sources if _is_here(each)]
     with ExitStack() as stack:
@@ -278,7 +276,7 @@ def _state(config: Config, stream: Stream, since: str | None) -> Iterator[Contex
 
 
 def _fetched(context: Context, sources: Sequence[Source]) -> Iterator[tuple[str, str]]:
-    """Fetch sources one after the other, and yield those that cannot be read, with the error."""
+    """Fetch sources one after the other, and yield the name and the error of each that cannot be read."""
     for source in sources:
         if not poll(context, source):
             with context.database.read() as connection:
@@ -322,9 +320,8 @@ class _Preview:
             # Sources on this machine were tried, and the reason was just printed.
             remote = [each for each in self.unfetched if not _is_here(each)]
             why = safe("; ".join(filter(None, dict.fromkeys(state.sources[each.name].error for each in remote))))
-            end = (
-                f": {why}; `cachewatch once` tries again" if why else "; run `cachewatch once` first" if remote else ""
-            )
+            end = "; run `cachewatch once` first" if remote else ""
+            end = f": {why}; `cachewatch once` tries again" if why else end
             yield f"warning: nothing has been fetched yet of {', '.join(each.name for each in self.unfetched)}{end}"
         if self.draft.is_empty and (self._is_silent or len(self.unfetched) < len(stream.sources)):
             what = "the digest says so" if self.is_sent else "nothing would be sent"
