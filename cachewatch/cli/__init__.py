@@ -30,7 +30,7 @@ _OWN = (
     ("Compare", "packages", "List the packages of a tag.", "show_tags_packages:packages"),
     ("Compare", "stacks", "List the stacks of a tag.", "show_tags_packages:stacks"),
     ("Compare", "tags", "List the tags of a catalogue.", "show_tags_packages:tags"),
-    ("Compare", "coverage", "Show which specs of an environment have binaries.", "coverage:coverage"),
+    ("Compare", "coverage", "Show which specs of an environment have binaries.", "show_tags_packages:coverage"),
     ("Notify", "config", "Check, show or try the configuration and templates.", "config_commands:config"),
     ("Notify", "preview", "Print the digest that a subscription would receive now.", "once_daemon_preview:preview"),
     ("Notify", "once", "Fetch, compare and deliver what is due, then exit.", "once_daemon_preview:once"),

@@ -1,10 +1,11 @@
-"""The commands that list the contents of a revision: `show`, `tags`, `stacks` and `packages`."""
+"""The commands that list what a revision has: `show`, `tags`, `stacks` and `packages`; and of an environment, `coverage`."""
 
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import click
@@ -23,13 +24,15 @@ from cachewatch.cli.chosen_repository_and_filters import (
 )
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.core import names_and_layouts as tag_names
+from cachewatch.core.advice.environment_coverage import cover
 from cachewatch.core.changesets import Listing
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs, SpecCondition, SpecPattern, is_plain, spec_texts
-from cachewatch.core.kinds_and_specs import Diagnostic, Document, Signature, Specs
+from cachewatch.core.kinds_and_specs import MISSED, Diagnostic, Document, LossClass, Signature, Specs
 from cachewatch.core.versions_spellings_targets import sorted_versions, variant_name
 from cachewatch.documents.front_matter_and_limits import BOM
 from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.environments import open_environment, published, recorded_in
 from cachewatch.errors import CachewatchError, DocumentError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.layouts import locate, nothing_found
 from cachewatch.git.local_repository import Repository
@@ -38,13 +41,16 @@ from cachewatch.git.tags_and_documents import list_revision, read_documents, rea
 from cachewatch.hooks import extensions
 from cachewatch.report import tables_and_listings as tables
 from cachewatch.report.diff_blocks_and_colours import fitted
+from cachewatch.report.environment_words import coverage_json, named, render_coverage
 from cachewatch.report.words import first_of
+from cachewatch.runtime.worker import INLINE
 from cachewatch.sources import folders_and_unreadable_files as folders
 
 # A whole hash, or a slash and the beginning of one.
 _HASH = re.compile(r"/([a-z0-9]{1,64})|([a-z2-7]{32})")
 # The beginning of a hash without its slash; no name of a package looks like that.
 _PERHAPS_HASH = re.compile(r"(?=.*[2-7])[a-z2-7]{7,31}")
+_FAILURES = {one.value: (one,) for one in LossClass if one is not LossClass.KEPT} | {"lost": MISSED}
 _MOST_SPECS = 20
 _MOST_TAGS = 100  # in which a spec is searched that the chosen tag does not have
 
@@ -455,3 +461,76 @@ def _end(
     terminal.write(pieces, output, is_for_people=format_ in ("text", "names"))
     terminal.warn_of(faults)
     return 4 if any(each.is_loss for each in faults) or is_partial() else 0
+
+
+@examples(
+    "cachewatch coverage spack.lock --rev yesterday",
+    "cachewatch coverage . --source https://binaries.example.org/cache --fail-on lost",
+)
+@click.command
+@click.argument("lockfile", type=Path)
+@REPO_OPTION
+@rev_option()
+@click.option("--source", metavar="ADDRESS", help="Query this live build cache or catalogue instead of a repository.")
+@tag_option("Tag to compare with.", show_default="develop")
+@click.option("--view", default="", show_default=False, metavar="NAME", help="With --source: read this view's index.")
+@click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token for the source.")
+@click.option("--login-file", type=Path, metavar="FILE", help="File that contains user:password for the source.")
+@terminal.FORMAT_OPTION
+@click.option(
+    "--fail-on",
+    multiple=True,
+    type=click.Choice(tuple(_FAILURES)),
+    metavar="WHAT",
+    help="Exit with 1 if any spec is gone, other, going or equal; lost means the first three. Repeatable.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print no report, for use with --fail-on.")
+@terminal.OUTPUT_OPTION
+@click.pass_context
+def coverage(
+    context: click.Context,
+    /,
+    *,
+    lockfile: Path,
+    repo: str | None,
+    rev: str,
+    source: str | None,
+    tag: str | None,
+    format_: str,
+    fail_on: tuple[str, ...],
+    quiet: bool,
+    output: str | None,
+    **live: Any,
+) -> int:
+    """Show which specs of an environment have binaries in a cache.
+
+    LOCKFILE is a spack.lock, a spack.yaml (its spack.lock is read too, if present) or an environment's folder.
+    It is compared with a recorded revision (--repo) or with a live build cache (--source).
+    """
+    environment = open_environment(lockfile)
+    if source is not None:
+        if context.get_parameter_source("repo") is ParameterSource.COMMANDLINE:
+            raise UsageError("--repo and --source cannot be combined; give one of them")
+        held = published(source, environment.packages, tag=tag, **live)
+        report = cover(environment, held.holdings, is_pruned=held.is_pruned)
+    else:
+        with closing(terminal.ProgressLine()) as line, closing(open_catalogue(repo, line)) as opened:
+            revision = f"{rev}:{tag}" if tag else rev
+            held = recorded_in(opened, repo or str(opened.path), revision, environment.packages)
+            report = cover(environment, held.holdings, is_pruned=held.is_pruned)
+            causes = extensions().hook.causes(repository=opened)
+            if causes is not None and held.revision and held.tag:
+                options = {"folders": (), "tags": ((held.revision, held.tag),), "isolation": INLINE}
+                report = causes.of_environment(report, lockfile, **options, warn=terminal.warn)
+    if format_ == "json" and not quiet:
+        terminal.write([coverage_json(report, held.where)], output)
+    elif not quiet:
+        terminal.write_lines(render_coverage(report, held.where, terminal.palette(output)), output)
+    terminal.warn_of(held.diagnostics)
+    if any(diagnostic.is_loss for diagnostic in held.diagnostics):
+        return 4
+    failed = {what: [one for of in reversed(_FAILURES[what]) for one in report.of_class(of)] for what in fail_on}
+    for what, specs in failed.items():
+        if specs:
+            terminal.say(f"--fail-on {what}: {named(specs)}")
+    return int(any(failed.values()))
