@@ -40,7 +40,7 @@ _OWN = (
     ("Operate", "state", "Check, back up or move the state.", "status_and_deliveries:state"),
     ("", "config explain", "Show which subscriptions report a package, and why.", "config_commands:explain"),
     ("", "config test", "Send a test message through a channel.", "config_commands:test"),
-    ("", "config template", "List, print, render and check message templates.", "template_commands:template"),
+    ("", "config template", "List, print, render and check message templates.", "config_commands:template"),
     ("", "state backup", "Back up the state database.", "status_and_deliveries:backup"),
     ("", "help kinds", "List the kinds of change, worst first.", "help_and_exit_codes:kinds"),
     ("", "help schema", "Print the JSON Schema of differences, digests or causes.", "help_and_exit_codes:schema"),

@@ -1,5 +1,6 @@
 """Load the configuration and its state for the commands that need them; and `cachewatch config`."""
 
+import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
@@ -15,21 +16,21 @@ from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
 from cachewatch.cli import chosen_repository_and_filters as filters
+from cachewatch.cli import terminal
 from cachewatch.cli.chosen_repository_and_filters import completing
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
-from cachewatch.cli.sample_digests import sample_digest
-from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write_json, write_lines, write_text
-from cachewatch.config.reading import read_config
+from cachewatch.cli.sample_digests import sample_digest, sample_notice
+from cachewatch.config.reading import read_config, usual_config
 from cachewatch.config.schedules_and_dates import Schedule, duration_in_words, minute, parse_when, second
 from cachewatch.config.settings_and_subscriptions import Config, Match, quiet_until
 from cachewatch.config.showing_and_warnings import advise, channels_of, json_schema, show_config, shown_values
 from cachewatch.config.sources_and_channels import Source
 from cachewatch.config.value_types_and_secrets import parse_mail
-from cachewatch.core.escaping_and_mentions import safe
+from cachewatch.core.escaping_and_mentions import safe, safe_lines
 from cachewatch.core.filters_and_spec_patterns import Globs, every_compiler
 from cachewatch.core.names_and_layouts import did_you_mean, in_order
 from cachewatch.environments import open_environment
-from cachewatch.errors import CachewatchError, ConfigError, DeliveryError, UnknownRevision, UsageError
+from cachewatch.errors import CachewatchError, ConfigError, DeliveryError, TemplateError, UnknownRevision, UsageError
 from cachewatch.git.layouts import nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve, resolve_upstream
@@ -37,9 +38,11 @@ from cachewatch.git.tags_and_documents import list_revision, stacks_of, tags_of
 from cachewatch.git.trees import folders
 from cachewatch.operators.explaining_subscriptions import explain_package
 from cachewatch.report.dates_and_totals import how_long
-from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice
+from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice, RenderedDigest
 from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
 from cachewatch.report.template_rendering import render
+from cachewatch.report.template_rendering import source as template_source
+from cachewatch.report.words_file import entries, values_of
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context, watched_copy
 from cachewatch.service.streams_and_silences import in_a_row
@@ -248,20 +251,20 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
         for template in sorted({each.template or "digest.html.j2" for each in config.subscriptions.values()}):
             render_digest(sample_digest(), templates_dir=config.templates_dir, template=template)
     _check_environments(config)
-    write_lines(_report(config, now))
+    terminal.write_lines(_report(config, now))
     for advice in advise(config, now.astimezone(ZoneInfo(config.timezone)).date()):
-        say(f"note: {advice}")
+        terminal.say(f"note: {advice}")
     if is_source_asked:
         with elsewhere(config) as context:
             unknown = list(unknown_filters(context))
         for each in unknown:
-            warn(each)
+            terminal.warn(each)
         if not unknown:
             click.echo("filters: each matches something in the newest revisions")
         return 2 if unknown and strict else 0
     filtered = any(getattr(match, key) for _, match in _matches(config) for key in _OPTION_OF)
     if filtered or any(source.tags or source.since for source in config.sources.values()):
-        say(
+        terminal.say(
             "note: whether the sources have what `since:` and filters name was not checked; `cachewatch config check --source` does that"
         )
     return 0
@@ -270,13 +273,13 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
 @examples("cachewatch config show", "cachewatch config show --config /etc/cachewatch/cachewatch.yaml")
 @config.command
 @configured_without_secrets
-@FORMAT_OPTION
+@terminal.FORMAT_OPTION
 def show(*, config: Config, format_: str) -> None:
     """Print the effective configuration, with defaults and with secrets masked."""
     if format_ == "json":
-        write_json("config", {"config": shown_values(config)})
+        terminal.write_json("config", {"config": shown_values(config)})
     else:
-        write_text(show_config(config))
+        terminal.write_text(show_config(config))
 
 
 @examples("cachewatch config schema > cachewatch.schema.json", "cachewatch config schema | jq '.properties | keys'")
@@ -365,7 +368,7 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
 @click.command
 @configured_without_secrets
 @click.argument("package", shell_complete=completing("packages"))
-@FORMAT_OPTION
+@terminal.FORMAT_OPTION
 def explain(*, config: Config, package: str, format_: str) -> None:
     """Show which subscriptions report changes of PACKAGE.
 
@@ -375,8 +378,179 @@ def explain(*, config: Config, package: str, format_: str) -> None:
     with (reading if has_state(config.database) else elsewhere)(config) as context:
         answers, names = explain_package(context, package)
     if names and package not in names:
-        warn(f"no source has a package {package} now{did_you_mean(package, sorted(names))}")
+        terminal.warn(f"no source has a package {package} now{did_you_mean(package, sorted(names))}")
     if format_ == "json":
-        write_json("explain", answers)
+        terminal.write_json("explain", answers)
     else:
-        write_lines(page("explain.txt.j2", utc_now(), answers=answers))
+        terminal.write_lines(page("explain.txt.j2", utc_now(), answers=answers))
+
+
+# The built-in files that users can override, and their purposes.
+_TEMPLATES = {
+    "digest.html.j2": "the mail, as HTML",
+    "digest.txt.j2": "the mail, as text",
+    "digest.md.j2": "for files, as Markdown",
+    "digest.chat.j2": "the bullets of a chat message, one on each line",
+    "digest.subject.j2": "the subject, behind the name of the subscription; also the title elsewhere",
+    "digest.feed.html.j2": "the entry of a feed",
+    "digest.page.html.j2": "the page in an archive, which is never cut",
+    "notice.html.j2": "alerts to operators, as HTML",
+    "notice.txt.j2": "alerts to operators, as text",
+    "notice.md.j2": "alerts to operators, as Markdown",
+    "notice.chat.j2": "alerts to operators, as bullets of a chat message",
+    "notice.feed.html.j2": "alerts to operators, as the entry of a feed",
+    "words.toml": "every sentence of digests; your file replaces single entries",
+    "theme.toml": "colours, name, logo and last sentence; your file replaces single entries",
+    "_header.html.j2": "above the headline: the name and logo of the theme",
+    "_style.html.j2": "widths, and colours in the dark, that e-mail clients accept",
+    "_lead.html.j2": "below the headline: what to do, what happened, what is still open",
+    "_lists.html.j2": "the table",
+    "_footer.html.j2": "the period, why the recipient gets this, how to unsubscribe",
+    "_page.css.j2": "the style of pages",
+    "_page.js.j2": "the filter of pages",
+}
+
+
+def _own(folder: Path | None) -> set[str]:
+    return {file.name for file in folder.iterdir() if file.suffix in (".j2", ".toml")} if folder else set()
+
+
+TEMPLATES_OPTION = click.option(
+    "--templates-dir",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Folder of your own templates (in place of `templates_dir:` of the configuration).",
+)
+
+
+def _of_own_templates(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command with `--templates-dir`, whose default is `templates_dir:` of the configuration, if any."""
+
+    @TEMPLATES_OPTION
+    @CONFIG_OPTION
+    @wraps(command)
+    def with_templates(*arguments: Any, templates_dir: Path | None, config_file: Path | None, **options: Any) -> Any:
+        if templates_dir is None and (file := config_file or usual_config()):
+            templates_dir = read_config(file, with_secrets=False).templates_dir
+        return command(*arguments, templates_dir=templates_dir, **options)
+
+    return with_templates
+
+
+@click.group(cls=SuggestingGroup)
+def template() -> None:
+    """List, print, render and check message templates."""
+
+
+@examples("cachewatch config template list", "cachewatch config template list --templates-dir templates")
+@template.command("list")
+@_of_own_templates
+@terminal.FORMAT_OPTION
+def list_templates(*, templates_dir: Path | None, format_: str) -> None:
+    """List all templates; a * marks those that DIR, or `templates_dir:` of the configuration, overrides or adds."""
+    own = _own(templates_dir)
+    purposes = {**_TEMPLATES, **dict.fromkeys(sorted(own - _TEMPLATES.keys()), "your own")}
+    if format_ == "json":
+        terminal.write_json(
+            "templates", [{"name": name, "purpose": said, "own": name in own} for name, said in purposes.items()]
+        )
+        return
+    terminal.write_lines(f"{'*' if name in own else ' '} {safe(name):<20} {said}" for name, said in purposes.items())
+
+
+@examples(
+    "cachewatch config template show digest.html.j2",
+    "cachewatch config template show _footer.html.j2 > templates/_footer.html.j2",
+)
+@template.command("show")
+@click.argument("name")
+@TEMPLATES_OPTION
+def show_template(*, name: str, templates_dir: Path | None) -> None:
+    """Print one of cachewatch's own templates, as a starting point, or with --templates-dir one of that folder."""
+    shown = template_source(name, templates_dir)
+    if shown is None:
+        raise UsageError(f"no template {name}; see `cachewatch config template list`")
+    terminal.write([shown[0].encode()], None)
+
+
+@examples(
+    "cachewatch config template render digest.html.j2 -o digest.html",
+    "cachewatch config template render notice.txt.j2 --templates-dir templates",
+)
+@template.command("render")
+@click.argument("name")
+@_of_own_templates
+@terminal.OUTPUT_OPTION
+def render_template(*, name: str, templates_dir: Path | None, output: str | None) -> None:
+    """Render a template with sample data.
+
+    NAME is digest.html.j2, notice.txt.j2 or the like, or one of your own templates.
+    """
+    terminal.write([_rendered(name, templates_dir).encode()], output)
+
+
+@examples(
+    "cachewatch config template diff", "cachewatch config template diff --templates-dir templates -o changes.diff"
+)
+@template.command("diff")
+@_of_own_templates
+@terminal.OUTPUT_OPTION
+def diff_templates(*, templates_dir: Path | None, output: str | None) -> None:
+    """Show in what your templates differ from cachewatch's own, as `diff -u` does."""
+    if templates_dir is None:
+        raise UsageError(
+            "there are no templates of your own; name their folder by --templates-dir, or in `templates_dir:`"
+        )
+    lines: list[str] = []
+    for name in sorted(_own(templates_dir)):
+        ours, theirs = template_source(name), template_source(name, templates_dir)
+        if ours and theirs and name.endswith(".toml"):
+            before, after = (
+                [safe(f"{'.'.join((*path, key))} = {value!r}") for path, key, value in values_of(entries(name, folder))]
+                for folder in (None, templates_dir)
+            )
+            lines += difflib.unified_diff(before, after, f"cachewatch/{name}", theirs[1], n=0, lineterm="")
+        elif ours and theirs:
+            before, after = ours[0].splitlines(), theirs[0].splitlines()
+            lines += difflib.unified_diff(before, after, f"cachewatch/{name}", theirs[1], lineterm="")
+    terminal.write_lines(lines, output)
+
+
+@examples("cachewatch config template check", "cachewatch config template check --templates-dir templates")
+@template.command("check")
+@_of_own_templates
+def check_templates(*, templates_dir: Path | None) -> int:
+    """Render every template with sample data, and report each mistake once."""
+    whole = {name for name in _TEMPLATES.keys() | _own(templates_dir) if name[0] != "_" and name.endswith(".j2")}
+    mistakes: set[str] = set()
+    for name in sorted(whole):
+        try:
+            _rendered(name, templates_dir, only=name)
+        except TemplateError as error:
+            if str(error) not in mistakes:  # several templates have the same part
+                terminal.tell(f"cachewatch: {safe_lines(str(error))}")
+            mistakes.add(str(error))
+            click.echo(f"{safe(name)}: wrong")
+        else:
+            click.echo(f"{safe(name)}: ok")
+    return TemplateError.exit_code if mistakes else 0
+
+
+def _rendered(name: str, folder: Path | None, only: str = "") -> str:
+    base, _, form = name.removesuffix(".j2").partition(".")
+    forms: dict[str, Callable[[RenderedDigest], str]] = {
+        "html": lambda digest: digest.html,
+        "txt": lambda digest: digest.text,
+        "md": lambda digest: digest.markdown,
+        "chat": lambda digest: "".join(f"{bullet}\n" for bullet in digest.bullets),
+        "subject": lambda digest: f"{digest.title}\n",
+        "feed.html": lambda digest: digest.feed,
+        "page.html": lambda digest: digest.page,
+    }
+    if form not in forms or not base or name.startswith("_"):
+        raise UsageError(
+            f"{name}: only whole templates such as digest.html.j2 can be rendered; parts are rendered as part of them"
+        )
+    if base == "notice":
+        return forms[form](render_notice(sample_notice(), templates_dir=folder, only=only))
+    return forms[form](render_digest(sample_digest(), templates_dir=folder, template=f"{base}.html.j2", only=only))
