@@ -137,8 +137,7 @@ def _lowered(message: str) -> str:
 
 
 def _bad_value(error: click.BadParameter, param: click.Parameter, context: click.Context) -> str:
-    match = _NOT_ONE.match(error.message)
-    where = _named(param, context)
+    match, where = _NOT_ONE.match(error.message), _named(param, context)
     if match is None or not isinstance(param.type, click.Choice):
         return f"{where}: {_lowered(error.message)}"
     choices = list(map(str, param.type.choices))
@@ -152,27 +151,21 @@ def _named(param: click.Parameter, context: click.Context) -> str:
 
 
 # Parts of a spec for `show` that other commands take as options.
-_IN_SPECS = {
-    "stack": "stack=VALUE",
-    "target": "target=VALUE",
-    "os": "os=VALUE",
-    "compiler": "%NAME",
-    "versions": "@RANGE",
-}
+_IN_SPECS = {name: f"{name}=VALUE" for name in ("stack", "target", "os")} | {"compiler": "%NAME", "versions": "@RANGE"}
 
 
 def _meant_option(name: str, command: click.Command) -> str:
     """Return the end of a message that suggests an option similar to `name`, or a value of --format."""
-    options, word = [param for param in command.params if isinstance(param, click.Option)], name.lstrip("-")
-    form = next((option for option in options if "--format" in option.opts), None)
-    if form is not None and isinstance(form.type, click.Choice) and word in form.type.choices:
+    word = name.lstrip("-")
+    options = {opt: one for one in command.params if isinstance(one, click.Option) for opt in one.opts}
+    form = options["--format"].type if "--format" in options else None
+    if isinstance(form, click.Choice) and word in form.choices:
         return f"; did you mean --format {word}?"
-    names = [opt for option in options for opt in option.opts]
-    if name == "--repo" and "--config" in names:
+    if name == "--repo" and "--config" in options:
         return "; it reads the sources of a configuration, which --config names"
     if command.name == "show" and word in _IN_SPECS:
         return f"; write {_IN_SPECS[word]} behind the package"
-    return did_you_mean(name, names)
+    return did_you_mean(name, options)
 
 
 @examples("cachewatch help diff", "cachewatch help config check", "cachewatch help kinds")
@@ -201,9 +194,8 @@ def kinds(*, format_: str) -> None:
     lines = ["Kinds of change, worst first; + marks those that digests report by default:", ""]
     lines += [f"{'+' if kind.is_default else ' '} {kind:<18} {kind.meaning}" for kind in Kind]
     lines += ["", "Groups of kinds, for `changes:` of a subscription and `diff --kind`:", ""]
-    for word, group in GROUPS.items():
-        if word not in ("default", "all"):
-            lines.append(f"  {word:<18} {', '.join(kind for kind in Kind if kind in group)}")
+    groups = [(word, group) for word, group in GROUPS.items() if word not in ("default", "all")]
+    lines += [f"  {word:<18} {', '.join(kind for kind in Kind if kind in group)}" for word, group in groups]
     lines += ["", "Lost places and machines with equal builds elsewhere are place-lost and machine-lost, but not lost."]
     lines.append("A version that a place lost while it kept others is retired or downgraded: not gone, going or other.")
     lines.append("Digests sum up the kinds that they do not report in their line Routine.")

@@ -103,11 +103,9 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
     parse_when(options["when"], zone)
     host, port = _server(options["smtp"])
     security = "none" if is_loopback(host) else "tls" if port == PORTS["tls"] else "starttls"
-    to = options["to"]
+    to, source, since, documents = (options[name] for name in ("to", "source", "since", "documents"))
     domain = parse_mail(to).rpartition("@")[2] if to else ""
-    source = options["source"]
     is_local = Path(source).exists()
-    since, documents = options["since"], options["documents"]
     layout = Layout.parse(documents) if documents else ANYWHERE
     tags = _look(source, layout, since) if is_local else [DEFAULT_TAG]
     return {

@@ -88,10 +88,8 @@ def show(
     stack=. Without a name ('%gcc@12'), all packages are searched. It may also be the hash of a spec or what it begins
     with (/22xqlomm), or the path of a document (a .md file).
     """
-    source_of = click.get_current_context().get_parameter_source
-    given = [
-        f"--{each}" for each in ("rev", "tag", "repo", "documents") if source_of(each) is ParameterSource.COMMANDLINE
-    ]
+    source, typed = click.get_current_context().get_parameter_source, ParameterSource.COMMANDLINE
+    given = [f"--{name}" for name in ("rev", "tag", "repo", "documents") if source(name) is typed]
     pieces: Iterable[bytes]
     colours = terminal.palette(output)
     with ExitStack() as stack:
@@ -103,11 +101,9 @@ def show(
             if len(hashes) < len(names):
                 raise UsageError("hashes and names of packages cannot be combined; show them one after the other")
             specs = catalogue.specs(hashes)
-            left = len(specs) - _MOST_SPECS
-            blocks: list[Iterable[str]] = [
-                fitted(tables.render_spec(each, colours), terminal.width()) for each in specs[:_MOST_SPECS]
-            ]
-            blocks += [[f"and {left:,} more specs; write more of the hash"]] if left > 0 else []
+            blocks = [fitted(tables.render_spec(each, colours), terminal.width()) for each in specs[:_MOST_SPECS]]
+            if (left := len(specs) - _MOST_SPECS) > 0:
+                blocks.append(iter([f"and {left:,} more specs; write more of the hash"]))
             pieces = [tables.specs_json(specs)] if format_ == "json" else _paragraphs(blocks)
         else:
             shown = [each for name in spec_texts(packages) for each in _packages(name, catalogue, given)]
@@ -231,8 +227,7 @@ class _Catalogue:
         """Return the last day on which the tag had a matching spec, as the end of a sentence; "" without an index."""
         repository, revision = self._opened
         tag = revision.tag or tag_names.DEFAULT_TAG
-        past = extensions().hook.past(repository=repository, log=None)
-        if past is None:
+        if (past := extensions().hook.past(repository=repository, log=None)) is None:
             return ""
         with closing(past):
             day = past.until(asked.package, tag, asked)
@@ -245,9 +240,7 @@ class _Catalogue:
         tags = tag_names.in_order(tags_of(repository, revision).ids)
         others = []
         # Without the tag, the error lists the tags.
-        for tag in tags[: _MOST_TAGS + 1] if own in tags else ():
-            if tag == own:
-                continue
+        for tag in [tag for tag in tags[: _MOST_TAGS + 1] if tag != own] if own in tags else ():
             with suppress(CachewatchError):
                 document = read_package(repository, replace(revision, tag=tag), asked.package)
                 if any(asked(*each) for each in _parse(document.content, document.path).specs.items()):
@@ -257,17 +250,15 @@ class _Catalogue:
     def packages(self, pattern: str) -> Iterator[tables.ShownPackage]:
         """Yield all packages whose names match `pattern`."""
         listing = list_revision(*self._opened, Globs([pattern]))
-        for document in _documents(listing, self._line):
-            yield tables.ShownPackage(document, listing.side)
+        yield from (tables.ShownPackage(document, listing.side) for document in _documents(listing, self._line))
 
     def specs(self, beginnings: Sequence[str]) -> list[tables.ShownSpec]:
         """Return the specs whose hashes begin with one of `beginnings`. Raises UsageError if no spec does."""
         listing = list_revision(*self._opened, Globs())
         wanted = [each.encode() for each in beginnings]
-        read = _documents(listing, self._line, may_have=lambda content: any(map(content.__contains__, wanted)))
         matching = [
             tables.ShownSpec(document.package, spec_hash, signature, listing.side)
-            for document in read
+            for document in _documents(listing, self._line, may_have=lambda text: any(each in text for each in wanted))
             for spec_hash, signature in document.specs.items()
             if spec_hash.startswith(tuple(beginnings))
         ]
@@ -330,8 +321,7 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
     rows: list[tables.ListedTag] = []
     with closing(terminal.ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
-        trees = tags_of(repository, revision).ids
-        if not trees:
+        if not (trees := tags_of(repository, revision).ids):
             raise UnknownRevision(nothing_found(repository, revision.commit, rev))
         faults = [*locate(repository, revision.commit).no_documents]
         declared = stacks_of(repository, revision)
@@ -395,8 +385,7 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
     rows: list[tables.ListedPackage] = []
     faults: list[Diagnostic] = []
     with closing(terminal.ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
-        listing = _list(repository, f"{rev}:{tag}", Globs(patterns), faults)
-        for document in _documents(listing, line, faults):
+        for document in _documents(_list(repository, f"{rev}:{tag}", Globs(patterns), faults), line, faults):
             faults += document.diagnostics
             signatures = document.specs.counts
             versions = sorted_versions({version for each in signatures for version in each.versions})
@@ -448,7 +437,7 @@ def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[st
     """Return the `names` that match; if none does, raise UsageError: no `what` (a package, say) matches."""
     wanted = Globs(patterns)
     chosen = list(filter(wanted, names))
-    if not chosen and patterns:
+    if patterns and not chosen:
         raise UsageError(f"no {what} matches {', '.join(patterns)}{wanted.meant(names)}")
     return chosen
 

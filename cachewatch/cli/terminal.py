@@ -96,15 +96,14 @@ class ProgressLine:
 
     def advance(self, size: int) -> None:
         """Count `size` more bytes or pieces as done, and draw the line."""
-        if self._total:
-            self._done += size
-            share = self._done / self._total
-            elapsed, done = self._clock() - self._start, self._done - self._done_at_start
-            # At the present speed, which the first seconds do not show.
-            is_estimated = elapsed >= 3 and done
-            left = f", {how_long(elapsed / done * (self._total - self._done))} left" if is_estimated else ""
-            bar = f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}{left}"
-            self._draw("" if share >= 1 else bar)
+        if not self._total:
+            return
+        self._done += size
+        share, left = self._done / self._total, ""
+        elapsed, done = self._clock() - self._start, self._done - self._done_at_start
+        if elapsed >= 3 and done:  # at the present speed, which the first seconds do not show
+            left = f", {how_long(elapsed / done * (self._total - self._done))} left"
+        self._draw("" if share >= 1 else f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}{left}")
 
     def count(self, done: int) -> None:
         """Count `done` more pieces, and draw their number, without a total."""
@@ -197,14 +196,11 @@ def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = Fa
         context = click.get_current_context(silent=True)
         is_switched_off = context is not None and context.find_root().params.get("no_pager")
         is_paged = is_for_people and file is None and not is_switched_off and is_on_terminal()
-        if is_paged and os.environ.get("PAGER", "less").strip() not in ("", "cat"):
-            _page(pieces)
-        else:
-            _write_stdout(pieces)
+        has_pager = os.environ.get("PAGER", "less").strip() not in ("", "cat")
+        (_page if is_paged and has_pager else _write_stdout)(pieces)
         return
-    path = Path(file)
     try:
-        path = path.resolve()  # through a link, to what it names
+        path = Path(file).resolve()  # through a link, to what it names
         if path.exists() and not path.is_file():
             with path.open("wb") as special:
                 special.writelines(pieces)

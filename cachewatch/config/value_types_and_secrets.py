@@ -134,13 +134,12 @@ class FromText:
         self._schema = schema
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.with_info_before_validator_function(self.read, handler(source))
+        return core_schema.with_info_before_validator_function(self._read, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return dict(self._schema) or handler(schema)
 
-    def read(self, value: Any, info: ValidationInfo) -> Any:
-        """Return the parsed value of a text; other values are returned as they are."""
+    def _read(self, value: Any, info: ValidationInfo) -> Any:
         context = [info.context] if len(signature(self.parse).parameters) > 1 else []
         return checked(self.parse, value, *context) if isinstance(value, str) and all(context) else value
 
@@ -148,9 +147,8 @@ class FromText:
 class CheckedText(FromText):
     """The type of a text that `parse` must accept, and that stays as it is."""
 
-    def read(self, value: Any, info: ValidationInfo) -> Any:
-        """Return the text."""
-        super().read(value, info)
+    def _read(self, value: Any, info: ValidationInfo) -> Any:
+        super()._read(value, info)
         return value
 
 
@@ -158,23 +156,20 @@ class ConvertedFrom:
     """The type of a value that `make` computes from a value of the type `of`, such as a section or a list."""
 
     def __init__(self, of: Any, make: Callable[[Any, ConfigContext], Any]) -> None:
-        self.of = of
-        self._make = make
+        self._of, self._make = of, make
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def read(value: Any, inner: Callable[[Any], Any], info: ValidationInfo) -> Any:
             return checked(self._make, inner(value), info.context) if info.context else value
 
-        return core_schema.with_info_wrap_validator_function(read, handler.generate_schema(self.of))
+        return core_schema.with_info_wrap_validator_function(read, handler.generate_schema(self._of))
 
 
 class ByType:
     """The type of a section whose key `type:` selects a model; `of` names such sections in messages."""
 
     def __init__(self, of: str, models: Callable[[], Mapping[str, type[ConfigSection]]], default: str = "") -> None:
-        self._of = of
-        self._models = models
-        self._default = default
+        self._of, self._models, self._default = of, models, default
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         models = self._models()
@@ -302,9 +297,8 @@ def _glob(text: str) -> str:
 
 
 def _once(values: tuple[T, ...]) -> tuple[T, ...]:
-    for value, times in Counter(values).items():
-        if times > 1:
-            raise ConfigError(f"{value!r} is listed twice; remove one")
+    if twice := [value for value, times in Counter(values).items() if times > 1]:
+        raise ConfigError(f"{twice[0]!r} is listed twice; remove one")
     return values
 
 
@@ -372,8 +366,7 @@ class Hidden(FromText):
         super().__init__(parse, type="string")
         self._is_read_later = is_read_later
 
-    def read(self, value: Any, info: ValidationInfo) -> Any:
-        """Return the secret, from the place that the configuration file names."""
+    def _read(self, value: Any, info: ValidationInfo) -> Any:
         context: ConfigContext | None = info.context
         if not isinstance(value, Given) or context is None:
             return value
@@ -396,8 +389,7 @@ class WithSecrets(ConfigSection):
         if not isinstance(data, dict):
             return data
         keys = {name for name, each in keys_of(cls).items() if len(each.names) == 3}
-        secrets = {name: Given(name, value) for name, value in data.items() if name in keys and isinstance(value, str)}
-        return data | secrets
+        return data | {name: Given(name, text) for name, text in data.items() if name in keys and isinstance(text, str)}
 
 
 def secret(name: str, about: str, default: Any = ...) -> Any:
@@ -416,9 +408,8 @@ def _found(given: Given, context: ConfigContext) -> str:
             raise ConfigError(f"the environment variable {given.text} is not set")
         value = _removed[given.text]
     elif context.file.stat().st_mode & 0o077:
-        raise ConfigError(
-            f"is a secret in a file that others can read; put it into `{given.key}_file:`, or `chmod 600 {context.file}`"
-        )
+        remedy = f"put it into `{given.key}_file:`, or `chmod 600 {context.file}`"
+        raise ConfigError(f"is a secret in a file that others can read; {remedy}")
     else:
         value = given.text
     if not value.strip():
@@ -433,12 +424,11 @@ def find_secret_file(folder: Path, name: str) -> Path:
         return Path(credentials, name)
     path = path_in(folder, name)
     try:
-        mode = path.stat().st_mode
+        if path.stat().st_mode & 0o007:
+            raise ConfigError(f"{path} holds a secret and can be read by everybody; run chmod o-rwx {path}")
     except OSError as error:
         also = f", nor is it in {credentials}" if credentials else ""
         raise ConfigError(f"{path} cannot be read ({error.strerror}){also}") from error
-    if mode & 0o007:
-        raise ConfigError(f"{path} holds a secret and can be read by everybody; run chmod o-rwx {path}")
     return path
 
 
@@ -488,7 +478,6 @@ def state_named(text: str, folder: Path) -> StatePlace:
     if has_password:
         raise ConfigError("contains a password; write it into a file, and name that in `state_password_file:`")
     if not is_address or not text.startswith("postgresql://") or not text.isprintable() or " " in text:
-        raise ConfigError(
-            "is neither a folder nor an address such as `postgresql://cachewatch@db.example.org/cachewatch`"
-        )
+        example = "postgresql://cachewatch@db.example.org/cachewatch"
+        raise ConfigError(f"is neither a folder nor an address such as `{example}`")
     return PostgresAddress(text)
