@@ -140,10 +140,8 @@ class TagChangeset:
 
     def _begin(self) -> None:
         if self._is_begun:
-            raise UsageError(
-                "the packages of a changeset can be iterated over only once, also by `to_records` and `to_json`; keep"
-                " them in a list, which `cachewatch.to_records` takes"
-            )
+            what = "the packages of a changeset can be iterated over only once, also by `to_records` and `to_json`"
+            raise UsageError(f"{what}; keep them in a list, which `cachewatch.to_records` takes")
         self._is_begun = True
 
     def summary(self) -> Summary:
@@ -343,10 +341,10 @@ def _is_folder_of_documents(path: Path, layout: Layout) -> bool:
     if not folders.is_plain(path):
         return False
     if folders.is_build_cache(path):
-        raise UsageError(
-            f"{path}: is a build cache and has no revisions; `cachewatch.coverage` takes it as a BuildCache, and"
-            " `cachewatch record` keeps its history in a repository, which can be opened"
+        remedy = (
+            "`cachewatch.coverage` takes it as a BuildCache, and `cachewatch record` keeps its history in a repository"
         )
+        raise UsageError(f"{path}: is a build cache and has no revisions; {remedy}, which can be opened")
     try:
         return bool(folders.list_path(str(path), layout))
     except UsageError:

@@ -154,9 +154,8 @@ def rev_option(about: str = "Revision or date.") -> Callable[[Any], Any]:
 
 def _one_tag(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     if value and not is_plain(value):
-        raise UsageError(
-            f"--tag {safe(value)}: takes one tag and no glob here; `cachewatch tags '{safe(value)}'` lists what matches"
-        )
+        listing = f"`cachewatch tags '{safe(value)}'` lists what matches"
+        raise UsageError(f"--tag {safe(value)}: takes one tag and no glob here; {listing}")
     return value
 
 
@@ -280,10 +279,8 @@ def _configured() -> _Default | None:
     if folder.exists() and (source.type != "git" or is_folder(address)):
         address = str(folder)  # a recorded build cache or folder is read where the service keeps it
     elif source.type != "git":
-        raise UsageError(
-            f"{file}: nothing has been recorded of the source {source.name} yet; "
-            "run `cachewatch once`, or name a repository with --repo"
-        )
+        remedy = "run `cachewatch once`, or name a repository with --repo"
+        raise UsageError(f"{file}: nothing has been recorded of the source {source.name} yet; {remedy}")
     return _Default(address, f"reading the source {source.name} of {file}: {address}", source.layout)
 
 

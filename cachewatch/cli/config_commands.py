@@ -264,9 +264,8 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
         return 2 if unknown and strict else 0
     filtered = any(getattr(match, key) for _, match in _matches(config) for key in _OPTION_OF)
     if filtered or any(source.tags or source.since for source in config.sources.values()):
-        terminal.say(
-            "note: whether the sources have what `since:` and filters name was not checked; `cachewatch config check --source` does that"
-        )
+        what = "whether the sources have what `since:` and filters name"
+        terminal.say(f"note: {what} was not checked; `cachewatch config check --source` does that")
     return 0
 
 
@@ -357,9 +356,8 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
             click.echo(f"{message.target}: {answer.outcome}{': ' + safe(answer.detail) if answer.detail else ''}")
             failed += [] if answer.outcome is DeliveryOutcome.SENT else [message.target]
     if failed:
-        raise DeliveryError(
-            f"the test message did not reach {', '.join(failed)}, and is not tried again; fix `channels: {channel}:` in {config.path}"
-        )
+        what = f"the test message did not reach {', '.join(failed)}, and is not tried again"
+        raise DeliveryError(f"{what}; fix `channels: {channel}:` in {config.path}")
 
 
 @examples(
@@ -498,9 +496,8 @@ def render_template(*, name: str, templates_dir: Path | None, output: str | None
 def diff_templates(*, templates_dir: Path | None, output: str | None) -> None:
     """Show in what your templates differ from cachewatch's own, as `diff -u` does."""
     if templates_dir is None:
-        raise UsageError(
-            "there are no templates of your own; name their folder by --templates-dir, or in `templates_dir:`"
-        )
+        remedy = "name their folder by --templates-dir, or in `templates_dir:`"
+        raise UsageError(f"there are no templates of your own; {remedy}")
     lines: list[str] = []
     for name in sorted(_own(templates_dir)):
         ours, theirs = template_source(name), template_source(name, templates_dir)
@@ -548,9 +545,8 @@ def _rendered(name: str, folder: Path | None, only: str = "") -> str:
         "page.html": lambda digest: digest.page,
     }
     if form not in forms or not base or name.startswith("_"):
-        raise UsageError(
-            f"{name}: only whole templates such as digest.html.j2 can be rendered; parts are rendered as part of them"
-        )
+        whole = "only whole templates such as digest.html.j2 can be rendered"
+        raise UsageError(f"{name}: {whole}; parts are rendered as part of them")
     if base == "notice":
         return forms[form](render_notice(sample_notice(), templates_dir=folder, only=only))
     return forms[form](render_digest(sample_digest(), templates_dir=folder, template=f"{base}.html.j2", only=only))

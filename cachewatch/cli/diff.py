@@ -245,10 +245,8 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
     if after is not None:
         return before, after
     if before.startswith((f"{NEWEST}:", ":")) and not before.startswith(":/") and not os.path.exists(before):  # noqa: PTH110
-        raise UsageError(
-            f"{before}: alone, this tag would be compared with itself; name the other one: "
-            f"`cachewatch diff {NEWEST}~1{before.removeprefix(NEWEST)} {before}`"
-        )
+        command = f"`cachewatch diff {NEWEST}~1{before.removeprefix(NEWEST)} {before}`"
+        raise UsageError(f"{before}: alone, this tag would be compared with itself; name the other one: {command}")
     return before, NEWEST
 
 
@@ -265,9 +263,8 @@ def _by_why(context: click.Context, names: Sequence[str], **options: str | None)
         with_effect |= {"repo", "documents", "tag"}
     elif any(_HASH_OF.fullmatch(name) for name in names):
         hashes = " ".join(f"/{name.rpartition('/')[2]}" for name in names)
-        raise UsageError(
-            f"{' '.join(names)}: hashes take no revision; `cachewatch diff {hashes}` also reads specs that are gone, as they last were"
-        )
+        remedy = f"`cachewatch diff {hashes}` also reads specs that are gone, as they last were"
+        raise UsageError(f"{' '.join(names)}: hashes take no revision; {remedy}")
     else:
         return None
     for param in context.command.params:

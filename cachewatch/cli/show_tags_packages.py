@@ -133,9 +133,8 @@ def _packages(name: str, catalogue: "_Catalogue", given: Sequence[str]) -> list[
     is_path = "/" in name or name.endswith((*tag_names.ENDINGS, ".lock")) or not name.strip(".-")
     if (is_path or not given) and folders.is_documents(name):
         if given:
-            raise UsageError(
-                f"{name}: is a path, which is read as it is; leave out {' and '.join(given)}, or name the package instead"
-            )
+            remedy = f"leave out {' and '.join(given)}, or name the package instead"
+            raise UsageError(f"{name}: is a path, which is read as it is; {remedy}")
         return [_read_file(name)]
     if name.strip():
         folders.check_path(name)
@@ -264,9 +263,8 @@ class _Catalogue:
         ]
         for beginning in beginnings:
             if not any(spec.hash.startswith(beginning) for spec in matching):
-                raise UsageError(
-                    f"/{beginning}: no spec in {listing.side.tag} has a hash that begins so; `cachewatch history blame /{beginning}` looks in the past"
-                )
+                what = f"/{beginning}: no spec in {listing.side.tag} has a hash that begins so"
+                raise UsageError(f"{what}; `cachewatch history blame /{beginning}` looks in the past")
         return matching
 
     @cached_property
@@ -280,9 +278,8 @@ class _Catalogue:
 def _read_file(name: str) -> tables.ShownPackage:
     blobs = [(listing, blob) for listing in folders.list_path(name) for blob in listing.blobs.values()]
     if len(blobs) != 1:
-        raise UsageError(
-            f"{name}: has {len(blobs)} documents, and `show` takes one; `cachewatch show PACKAGE --repo {name}` shows one of them"
-        )
+        remedy = f"`cachewatch show PACKAGE --repo {name}` shows one of them"
+        raise UsageError(f"{name}: has {len(blobs)} documents, and `show` takes one; {remedy}")
     listing, blob = blobs[0]
     return tables.ShownPackage(_parse(next(listing.reader.read([blob])), name), listing.side)
 

@@ -86,10 +86,8 @@ def read_config(given: Path | None, *, with_secrets: bool = True) -> Config:
     """
     path = given or usual_config()
     if path is None:
-        raise ConfigError(
-            f"there is no configuration ({', '.join(map(str, _places()))}); create one with `cachewatch init`,"
-            f" or name it with --config or ${VARIABLE}"
-        )
+        remedy = f"create one with `cachewatch init`, or name it with --config or ${VARIABLE}"
+        raise ConfigError(f"there is no configuration ({', '.join(map(str, _places()))}); {remedy}")
     context = ConfigContext(file=path, with_secrets=with_secrets)
     try:
         entries = dict(_read_file(path, context, is_ours=True))

@@ -59,9 +59,8 @@ def parse_when(text: str, zone: str = "UTC") -> Schedule:
     if text.startswith("cron:"):
         line = text.removeprefix("cron:").strip()
         if len(line.split()) != 5:
-            raise ConfigError(
-                f"{line!r} is not a crontab line: it needs minute, hour, day of month, month, day of week"
-            )
+            fields = "minute, hour, day of month, month, day of week"
+            raise ConfigError(f"{line!r} is not a crontab line: it needs {fields}")
         try:
             words = CronSim(line, datetime.now(UTC)).explain()
         except CronSimError as error:
@@ -77,10 +76,8 @@ def parse_when(text: str, zone: str = "UTC") -> Schedule:
         case ["monthly", day, at]:
             days, words = _monthly(day)
         case _:
-            raise ConfigError(
-                f"{text!r} is not a schedule; write each revision, daily 07:30, weekly mon 07:30, monthly 1 07:30,"
-                " or cron: 30 7 * * 1"
-            )
+            schedules = "each revision, daily 07:30, weekly mon 07:30, monthly 1 07:30, or cron: 30 7 * * 1"
+            raise ConfigError(f"{text!r} is not a schedule; write {schedules}")
     time_of_day = _TIME.fullmatch(at)
     if time_of_day is None:
         raise ConfigError(f"{at!r} is not a time of day; write it from 00:00 to 23:59")

@@ -64,10 +64,8 @@ def _chosen(words: Iterable[str], _: ConfigContext) -> frozenset[Kind]:
 def _urgent(words: Iterable[str], context: ConfigContext) -> frozenset[Kind]:
     chosen = _chosen(words, context) & CAN_BE_URGENT
     if not chosen:
-        raise ConfigError(
-            "has nothing that is sent at once: that is what is gone, or suspicious; "
-            "add one of gone, lost, place-lost, stack-lost, removed, tag-removed, suspicious"
-        )
+        remedy = "add one of gone, lost, place-lost, stack-lost, removed, tag-removed, suspicious"
+        raise ConfigError(f"has nothing that is sent at once: that is what is gone, or suspicious; {remedy}")
     return chosen
 
 
@@ -387,9 +385,8 @@ class Retention(ConfigSection):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.metadata < self.payload:
-            raise mistake(
-                "`metadata:` is shorter than `payload:`; bytes cannot be kept longer than what they belong to"
-            )
+            why = "bytes cannot be kept longer than what they belong to"
+            raise mistake(f"`metadata:` is shorter than `payload:`; {why}")
         return self
 
 

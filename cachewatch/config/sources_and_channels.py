@@ -63,8 +63,8 @@ def _repository(text: str, context: ConfigContext) -> str:
         except ValueError as error:
             raise ConfigError(f"{text!r} is not a URL: {error}") from error
         if password is not None:
-            message = "contains a password, which would end up in logs; remove it and name a file under `credentials:`"
-            raise ConfigError(message)
+            remedy = "remove it and name a file under `credentials:`"
+            raise ConfigError(f"contains a password, which would end up in logs; {remedy}")
         return text
     is_scp_like = _SCP_LIKE.fullmatch(text) and "/" not in text.partition(":")[0]
     return text if is_scp_like else str(path_in(context.folder, text))
@@ -298,9 +298,8 @@ class MailConfig(WithSecrets, ChannelConfig):
     @model_validator(mode="after")
     def _check_token(self) -> Self:
         if ("{token}" in (self.unsubscribe or "")) != (self.unsubscribe_key is not None):
-            raise mistake(
-                "`{token}` in `unsubscribe:` and `unsubscribe_key_file:` belong together; set both or neither"
-            )
+            both = "`{token}` in `unsubscribe:` and `unsubscribe_key_file:`"
+            raise mistake(f"{both} belong together; set both or neither")
         return self
 
 
@@ -351,14 +350,11 @@ class FileConfig(ChannelConfig):
         if len(self.formats) > 1 and "{ext}" not in self.path:
             raise mistake("writes several formats into one file; put {ext} into `path:`")
         if not self.overwrite and "{period}" not in self.path and "{key}" not in self.path:
-            raise mistake(
-                "writes each digest over the one before; put {period} or {key} into `path:`, or set `overwrite: true`"
-                " to keep only the newest digest of each subscription"
-            )
+            remedy = "set `overwrite: true` to keep only the newest digest of each subscription"
+            raise mistake("writes each digest over the one before; put {period} or {key} into `path:`, or " + remedy)
         if self.keep is not None and "{period}" not in self.path:
-            raise mistake(
-                "removes files by their age (`keep:`), so `path:` must contain the period; put {period} into it"
-            )
+            why = "removes files by their age (`keep:`), so `path:` must contain the period"
+            raise mistake(f"{why}; put {{period}} into it")
         return self
 
 

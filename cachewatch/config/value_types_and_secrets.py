@@ -54,10 +54,8 @@ _MAIL = re.compile(rf"{_LOCAL}@{_LABEL}(\.{_LABEL})*")
 def parse_mail(text: str) -> str:
     """Return `text` if it is a mail address without a name, such as ops@example.org. Raises ConfigError otherwise."""
     if not text.isascii():
-        raise ConfigError(
-            f"{text!r} is not plain ASCII, which many mail servers refuse (they lack SMTPUTF8);"
-            " use an address without accents, and the xn-- form of the domain"
-        )
+        remedy = "use an address without accents, and the xn-- form of the domain"
+        raise ConfigError(f"{text!r} is not plain ASCII, which many mail servers refuse (they lack SMTPUTF8); {remedy}")
     if len(text) > 254 or not _MAIL.fullmatch(text):
         raise ConfigError(f"{text!r} is not a mail address; write it as name@example.org")
     return text
@@ -68,9 +66,8 @@ def parse_sender(text: str) -> str:
     name, address = parseaddr(text)  # of two addresses, some versions of Python return the first, others none
     is_one = text.rstrip().endswith(f"<{address}>") or (not name and text.strip() == address)
     if not text.isprintable() or not address or not is_one:
-        raise ConfigError(
-            f"{text!r} is not a mail address; write Name <name@example.org>, with quotes around special characters"
-        )
+        remedy = "write Name <name@example.org>, with quotes around special characters"
+        raise ConfigError(f"{text!r} is not a mail address; {remedy}")
     parse_mail(address)
     return text
 
@@ -218,9 +215,8 @@ def _with_names(value: Any) -> Any:
 def check_name(name: str) -> str:
     """Return `name` if it is valid in paths, headers and commands. Raises ConfigError otherwise."""
     if not _NAME.fullmatch(name):
-        raise ConfigError(
-            f"{name!r} is not a valid name: use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
-        )
+        form = "up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
+        raise ConfigError(f"{name!r} is not a valid name: use {form}")
     return name
 
 
