@@ -223,7 +223,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         bases: Bases,
         back: Mapping[str, Mapping[str, Sequence[Departure]]],
     ) -> Iterator[Departure]:
-        """Yield what was removed from the tags of a range, and removed tags; for packages `back`, since the first time."""
+        """Yield the removals from the tags of a range, and of whole tags; what is `back` counts from its first removal."""
         departures = Departures(self.source.name, steps)
         departed: list[Departure] = []
         for each in news:

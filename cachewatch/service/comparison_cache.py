@@ -208,7 +208,7 @@ class Comparisons:
     def changeset(
         self, source: str, comparison: Comparison, selection: Selection, make: MakeCollector, bases: Hashable = None
     ) -> Changeset:
-        """Return the selected part of the only pair of `comparison`, compared once for each set of other `bases`."""
+        """Return the selected changes of the tag in `comparison`; it is compared once for each set of other `bases`."""
         (pair,), isolation = comparison.pairs, self.isolation(source)
         # Another folder each time: a process may remember what it read under the last name.
         self._folder = self._folder or TemporaryDirectory(prefix=_PREFIX, dir=self._place)

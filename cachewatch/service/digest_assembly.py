@@ -248,8 +248,8 @@ def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: 
     """Return the digest's key, which depends on its tags and revisions; it differs from the keys of stored digests."""
     steps = sorted(step for part in parts for step in part.steps)
     made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
-    made_of_each = chain([made_of], ([*made_of, time] for time in count(2)))
-    keys = (hashlib.sha256(json.dumps(each).encode()).hexdigest() for each in made_of_each)
+    forms = chain([made_of], ([*made_of, time] for time in count(2)))
+    keys = (hashlib.sha256(json.dumps(each).encode()).hexdigest() for each in forms)
     known = {each.key for each in state.digests}
     return next(key for key in keys if key not in known)
 
@@ -291,8 +291,7 @@ def unconfirmed(draft: PendingDigest) -> PendingDigest:
     note = Note("unconfirmed-large", {"what": large[0]}) if large else Note("unconfirmed")
     first, *others = draft.digest.spans
     spans = replace(first, notes=(note, *first.notes)), *others
-    digest = replace(draft.digest, unconfirmed=draft.hold, spans=spans)
-    return replace(draft, digest=digest, holds=())
+    return replace(draft, digest=replace(draft.digest, unconfirmed=draft.hold, spans=spans), holds=())
 
 
 _LOG = Log()

@@ -281,8 +281,7 @@ def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
 
 def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
     """Yield the commands that show the changes of a digest, also for documents that can be read again."""
-    for span in spans:
-        yield command(stream, span)
+    yield from (command(stream, span) for span in spans)
     if stream.subscription.match.environment is not None:
         return
     by_base = defaultdict[tuple[str, str], list[str]](list)

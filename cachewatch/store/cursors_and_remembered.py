@@ -83,18 +83,16 @@ def position_of(connection: Connection, subscription: str, stream: str, source: 
     begun = connection.execute(select(streams).filter_by(**where)).one_or_none()
     if begun is None:
         return None
-    rows = connection.execute(select(cursors).filter_by(**where))
+    known = {row.tag: filled(Cursor, row) for row in connection.execute(select(cursors).filter_by(**where))}
     documents: dict[str, tuple[Unread, ...]] = {}
     for row in connection.execute(select(unread).filter_by(**where).order_by(unread.c.tag, unread.c.package)):
         documents[row.tag] = (*documents.get(row.tag, ()), filled(Unread, row))
-    known = {row.tag: Cursor(row.revision, row.vanished_at) for row in rows}
     return Position(revision=begun.revision, cursors=known, unread=documents)
 
 
 def compared_revisions(connection: Connection) -> Mapping[tuple[str, str, str], str]:
     """Return the revision up to which each stream was compared, by subscription, stream and source."""
-    columns = (streams.c.subscription, streams.c.stream, streams.c.source, streams.c.revision)
-    return {(row.subscription, row.stream, row.source): row.revision for row in connection.execute(select(*columns))}
+    return {(row.subscription, row.stream, row.source): row.revision for row in connection.execute(select(streams))}
 
 
 def advance(connection: Connection, advances: Iterable[Advance], now: datetime) -> None:
@@ -131,8 +129,8 @@ def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[
     known = {row.package: row.noted_at for row in connection.execute(select(unread).filter_by(**where))}
     connection.execute(delete(unread).filter_by(**where))
     for each in found:
-        values = {**where, **asdict(each), "noted_at": known.get(each.package, now)}
-        connection.execute(insert(unread).values(**values))
+        noted_at = known.get(each.package, now)
+        connection.execute(insert(unread).values(**where, **asdict(each), noted_at=noted_at))
     readable = known.keys() - {each.package for each in found}
     elsewhere = update(unread).filter_by(source=where["source"], tag=where["tag"], readable_at=None)
     connection.execute(elsewhere.where(unread.c.package.in_(readable)).values(readable_at=now))

@@ -238,10 +238,9 @@ def streams_held(connection: Connection) -> set[tuple[str, str]]:
 def all_held(connection: Connection) -> list[HeldDigest]:
     """Return all held digests, oldest first."""
     query = select(*_ABOUT).where(IS_HELD).order_by(digests.c.created, digests.c.subscription, digests.c.stream)
-    rows = connection.execute(query).all()
     return [
         filled(HeldDigest, row, state=DigestState.HELD, holds=holds_of(connection, row.subscription, row.stream))
-        for row in rows
+        for row in connection.execute(query).all()
     ]
 
 
@@ -293,7 +292,6 @@ def problems(connection: Connection) -> Iterator[str]:
             yield f"delivery {row.id}: its digest {row.digest[:12]} is missing"
 
 
-def counts(connection: Connection) -> tuple[int, int]:
+def counts(connection: Connection) -> list[int]:
     """Return the numbers of digests and of deliveries."""
-    of = [connection.scalar(select(func.count()).select_from(table)) or 0 for table in (digests, deliveries)]
-    return of[0], of[1]
+    return [connection.scalar(select(func.count()).select_from(table)) or 0 for table in (digests, deliveries)]
