@@ -1,18 +1,24 @@
 """Choosing by globs."""
 
 import json
+import random
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import catalogue, history, record, signature, two_folders
+from helpers import Record, catalogue, history, parsed, record, signature, two_folders
 
 import cachewatch
 from cachewatch.config.settings_and_subscriptions import Match
+from cachewatch.core.comparison.package_changes import compare, part_of
+from cachewatch.core.comparison.package_items import items_of
+from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement
 from cachewatch.core.filters_and_spec_patterns import DEFAULT, Globs, Selection, every_compiler
-from cachewatch.core.kinds_and_specs import Kind
+from cachewatch.core.kinds_and_specs import Kind, PackageChange
+from cachewatch.core.statement_kinds import LOSSES, StatementKind
+from cachewatch.core.statements import statements_of
 from cachewatch.errors import UsageError
 from cachewatch.service.streams_and_silences import selection_of
 
@@ -194,3 +200,52 @@ def test_an_expression_that_could_go_back_is_refused(pattern: str) -> None:
     """What RE2 does not know is a mistake of the command line or the configuration, and the sentence names it."""
     with pytest.raises(UsageError, match="is not a regular expression that RE2 knows"):
         Globs([pattern])
+
+
+@pytest.mark.parametrize("key", ["compilers", "oses", "targets", "stacks"])
+def test_a_selection_is_told_what_its_own_specs_show(key: str) -> None:
+    """By brute force: losses, and changes of versions, are those of documents with only the selected specs."""
+    field = {"compilers": "compiler", "oses": "os", "targets": "target", "stacks": "stacks"}[key]
+    for seed in range(60):
+        chance = random.Random(seed)
+        pools = [chance.sample(values, chance.randint(1, len(values))) for values in _FEW.values()]
+
+        def some(first: int, count: int) -> list[Record]:
+            drawn = ({name: chance.choice(pool) for name, pool in zip(_FEW, pools, strict=True)} for _ in range(count))  # noqa: B023
+            return [record(number, platform="linux", **values) for number, values in enumerate(drawn, first)]
+
+        before = some(0, chance.randint(1, 5))
+        kept = [one if chance.random() < 0.7 else one | {"stacks": chance.choice(pools[-1])} for one in before]
+        after = [*(one for one in kept if chance.random() < 0.3), *some(10, chance.randrange(5))]
+        named = [one["stacks"][0] if key == "stacks" else one[field] for one in (*before, *after)]
+        wanted = chance.choice(named)
+        own = (
+            [
+                one | ({"stacks": [wanted]} if key == "stacks" else {})
+                for one in side
+                if wanted in (one["stacks"] if key == "stacks" else [one[field]])
+            ]
+            for side in (before, after)
+        )
+        selection = selection_of(Match.model_validate({key: [wanted]}))
+        whole = compare("zlib", parsed(before), parsed(after))
+        part = whole and part_of(whole, selection)
+        assert _fates(part, selection) == _fates(compare("zlib", *map(parsed, own)), Selection()), (seed, wanted)
+
+
+_FEW: dict[str, list[Any]] = {
+    "versions": [["1.0"], ["1.1"], ["1.2"]],
+    "compiler": ["gcc@11.4.0", "gcc@13.2.0"],
+    "os": ["rhel8", "rhel9"],
+    "target": ["x86_64_v3", "zen4"],
+    "variants": [["+a"], ["~a"]],
+    "stacks": [["e4s"], ["ml"], ["e4s", "ml"], ["hep"]],
+}
+
+
+def _fates(change: PackageChange | None, selection: Selection) -> set[tuple[object, ...]]:
+    """Return the losses and changes of versions that a report names, with the versions."""
+    kinds = (*LOSSES, StatementKind.UPGRADED, StatementKind.DOWNGRADED, StatementKind.RETIRED, StatementKind.EXTENDED)
+    told = statements_of(items_of(change, selection), Judgement()) if change else ()
+    lines = (line for one in told if one.kind in kinds for line in one.lines)
+    return {(line.story.kind, line.story.before, line.story.after) for line in lines}

@@ -10,7 +10,7 @@ it.
 import gc
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -383,6 +383,8 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
     touched = places_of(signatures)
     stacks = {place.stack for place in touched if sees_stack(place.stack)}
     places, machines_lost = _chosen_places(change, frozenset(p for p in touched if p.stack in stacks), selection)
+    if selection.versions.is_open:
+        gone, new = _classed_anew(change, gone, new, selection)
     facts = {}  # the values that selected specs added or removed
     for name, delta in change.facts.items():
         values = {v for s in signatures for v in VALUES[name](s) if name != "stacks" or sees_stack(v)} if delta else ()
@@ -420,6 +422,20 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
         after=after,
     )
     return replace(part, kinds=kinds_of(part))
+
+
+def _classed_anew(
+    change: PackageChange, gone: Sequence[SignatureCount], new: Sequence[SignatureCount], selection: Selection
+) -> Iterator[tuple[SignatureCount, ...]]:
+    """Yield unmatched specs of both sides with the classes that they have among the specs of a selection."""
+    sees, unknown = selection.stacks, change.is_compiler_unknown
+    touched = frozenset(place for one in (*gone, *new) for place in one.signature.places if sees(place.stack))
+    sides = (filter(selection.sees_build, side.counts) for side in (change.specs_before, change.specs_after))
+    judged = judge_places(touched, *sides, is_compiler_unknown=unknown)
+    for side, whole in ((gone, Verdict.LOST), (new, Verdict.GAINED)):
+        yield tuple(
+            replace(one, spec_class=class_of(one.signature, judged, whole, is_compiler_unknown=unknown)) for one in side
+        )
 
 
 def _chosen_places(
