@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -214,17 +213,16 @@ def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
     return hashes
 
 
-class SpecQuestion(NamedTuple):
-    """The specs that the user asked about: `hashes`, or all new ones of the package if that is None."""
-
-    package: str
-    hashes: frozenset[str] | None
-    before: Revision | None  # None if the first revision already has them
-    after: Revision
+Meaning = tuple[str, frozenset[str] | None]  # a package, and hashes of it, unless all of the package is meant
 
 
-def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> SpecQuestion:
-    """Find the specs that `text` means, and two revisions to compare. Raises UnknownRevision if the tag had none."""
+def find_asked(
+    repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str
+) -> tuple[Meaning, Revision | None, Revision]:
+    """Return what `text` means, and two revisions to compare, the older None if the first revision already has it.
+
+    Raises UnknownRevision if the tag never had it.
+    """
     after = resolve(repository, between[1] if between else rev)
     tag = after.tag or tag
     graph = RecordedGraph(repository, after.commit, tag)
@@ -244,11 +242,11 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
             " (cachewatch show PACKAGE lists what there is)"
         )
     if between:
-        return SpecQuestion(*meaning, resolve(repository, between[0]), after)
+        return meaning, resolve(repository, between[0]), after
     before, after = _birth(repository, after, tag, *meaning)
     if before is None:
         RecordedGraph(repository, after.commit, tag).require()
-    return SpecQuestion(*meaning, before, after)
+    return meaning, before, after
 
 
 def explain_two(
@@ -285,10 +283,7 @@ def explain_two(
     return step, step.with_paths(explanation)
 
 
-_Meaning = tuple[str, frozenset[str] | None]  # a package, and hashes of it, unless all of the package is meant
-
-
-def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> tuple[RecordedGraph, _Meaning] | None:
+def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> tuple[RecordedGraph, Meaning] | None:
     """Return the last state with the hash `text`, removed before `until`, and what it means there; None if none had it."""
     match = _HASH.fullmatch(text)
     if match is None or repository.is_folder:
@@ -305,7 +300,7 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
     return None
 
 
-def _meaning(graph: RecordedGraph, text: str) -> _Meaning | None:
+def _meaning(graph: RecordedGraph, text: str) -> Meaning | None:
     """Return what `text` means, or None; documents that are unreadable are searched for no hash."""
     match = _PACKAGE.fullmatch(text)
     if match is not None and match["name"] in graph.folders:

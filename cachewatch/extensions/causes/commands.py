@@ -246,7 +246,7 @@ def why(
             if spec and against:
                 answer = _of_two(repository, (against, spec), rev, tag)
             elif spec:
-                answer = _of_spec(repository, asked_specs.find_asked(repository, spec, tag, between, rev), tag)
+                answer = _of_spec(repository, spec, tag, between, rev)
             else:
                 answer = _of_all(repository, between or (f"{resolve(repository, rev).commit}~1", rev), tag)
     values, report = answer
@@ -265,17 +265,18 @@ def why(
 _Answer = tuple[Callable[[], bytes], WhyReport]  # as JSON, and for people
 
 
-def _of_spec(repository: Repository, asked: asked_specs.SpecQuestion, tag: str) -> _Answer:
-    package, after = asked.package, asked.after
-    if asked.before is None:
+def _of_spec(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> _Answer:
+    """Return why the specs that `text` means have other hashes than their predecessors."""
+    (package, hashes), before, after = asked_specs.find_asked(repository, text, tag, between, rev)
+    if before is None:
         said = "was there in the first recorded revision; there is no predecessor to compare with."
         report = WhyReport(heading=f"{safe(package)}: {said}")
         return partial(cause_words.explained_json, package, [], is_recorded=False), report
-    step = asked_specs.GraphStep.between(repository, *((one.commit, one.tag or tag) for one in (asked.before, after)))
+    step = asked_specs.GraphStep.between(repository, *((one.commit, one.tag or tag) for one in (before, after)))
     new = step.explain_all(package)
-    explained = [step.with_paths(one) for one in new if asked.hashes is None or one.spec.hash in asked.hashes]
+    explained = [step.with_paths(one) for one in new if hashes is None or one.spec.hash in hashes]
     _require_graphs(step, explained)
-    report = package_report(package, asked.before.side(), after.side(), explained)
+    report = package_report(package, before.side(), after.side(), explained)
     return partial(cause_words.explained_json, package, explained, is_recorded=step.is_recorded), report
 
 

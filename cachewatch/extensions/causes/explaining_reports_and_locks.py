@@ -1,7 +1,4 @@
-"""Find why specs of a repository were rebuilt: for changesets, digests and environments.
-
-A chain is the shortest path from a package down to a cause.
-"""
+"""Find why specs of a repository were rebuilt: for changesets, digests and environments."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

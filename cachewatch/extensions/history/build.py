@@ -217,8 +217,8 @@ class _IndexBuild(Struct):
         by_document = find_versions(self.repository, commits, indexed + 1)
         done = {name for (name,) in self.connection.execute("SELECT name FROM unit")}
         # The documents of a package, one in each tag, have much in common that is then decoded once.
-        keys = sorted(by_document, key=lambda key: key[::-1])
-        tasks = [task for key in keys if (task := _task(self.connection, *key, by_document[key])).name not in done]
+        keys = sorted((key for key in by_document if "/".join(key) not in done), key=lambda key: key[::-1])
+        tasks = [_task(self.connection, *key, by_document[key]) for key in keys]
         total = sum(map(len, by_document.values()))
         self.progress.begin(total, total - _size(tasks))
         self.repository.obtain((v.blob for task in tasks for v in task.versions if v.blob), self.progress.fetch)
