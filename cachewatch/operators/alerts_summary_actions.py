@@ -18,10 +18,8 @@ from cachewatch.operators.status_and_problems import LATE, PATIENCE, find_proble
 from cachewatch.report.digest_and_message_values import Message
 from cachewatch.service import alerts_and_silent_sources as notices
 from cachewatch.service import recipients_and_retries as recipients
-from cachewatch.service.alerts_and_silent_sources import DAEMON, Alert, OperatorNotice
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.held_digests import place, questions
-from cachewatch.service.recipients_and_retries import is_recipient, is_used, why_not
 from cachewatch.service.streams_and_silences import streams_of
 from cachewatch.service.unreadable_documents import unreadable, unreadable_sources
 from cachewatch.store import cursors_and_remembered as cursors
@@ -38,6 +36,13 @@ _TITLES = {
     AlertKind.DIGEST_LATE: "the digest of {} is late",
     AlertKind.DELIVERY_LATE: "deliveries through {} wait",
 }
+# Alerts of kinds that only the review resolves, when it does not find their cause any more.
+_REVIEWED = LATE | {AlertKind.SOURCE_UNREADABLE}
+_OF_SOURCES = {AlertKind.SOURCE_FAILED, AlertKind.SOURCE_INCOMPLETE, AlertKind.SOURCE_EMPTY, AlertKind.SOURCE_STALE}
+_OF_SOURCES |= {AlertKind.WORK_FAILED}
+_SUMMARY_AT = time(8)  # in the configured time zone; fixed, so that neither a late pass nor a restart moves it
+_LISTED = 200  # problems in a summary
+_RETRIED = (*WAITING, DeliveryState.SENDING, DeliveryState.DEAD, DeliveryState.SUPPRESSED, DeliveryState.DROPPED)
 
 
 def review(context: Context) -> bool:
@@ -60,23 +65,16 @@ def review(context: Context) -> bool:
         alerts = list(questions(config, digests.all_held(connection)))
         alerts += [unreadable(*where, reasons) for where, reasons in cursors.unreadable(connection).items()]
         alerts += [recipients.alert(one.channel, one.target, one.said) for one in deliveries.all_suppressed(connection)]
-        alerts += wholly
         for one in late_ones:
             title = _TITLES[one.kind].format(one.name)
-            alerts.append(Alert(key=one.key, title=title, lines=(one.what,), commands=("cachewatch status",)))
-        for alert in alerts:
+            wholly.append(notices.Alert(key=one.key, title=title, lines=(one.what,), commands=("cachewatch status",)))
+        for alert in (*alerts, *wholly):
             if _may_last(connection, config, alert.key):
                 notices.open_within(connection, context, alert)
         for each in health.all_alerts(connection):
             if each.resolved_at is not None:
                 notices.resolve_within(connection, context, each.key, _end(config, each))
     return False
-
-
-# Alerts of kinds that only the review resolves, when it does not find their cause any more.
-_REVIEWED = LATE | {AlertKind.SOURCE_UNREADABLE}
-_OF_SOURCES = {AlertKind.SOURCE_FAILED, AlertKind.SOURCE_INCOMPLETE, AlertKind.SOURCE_EMPTY, AlertKind.SOURCE_STALE}
-_OF_SOURCES |= {AlertKind.WORK_FAILED}
 
 
 def resolve_settled(connection: Connection, context: Context, still: Collection[AlertKey] | None = None) -> None:
@@ -91,24 +89,23 @@ def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
     """Tell whether the cause of an alert may still exist, according to the state and the configuration."""
     match key.kind:
         case kind if kind in _OF_SOURCES:
-            lasts = key.name in config.sources or key.name == DAEMON
+            lasts = key.name in config.sources or key.name == notices.DAEMON
         case AlertKind.DOCUMENTS_UNREADABLE:
             unread = health.unread_by(connection, key.name, key.part)
             lasts = key.name in config.sources and not _streams(config).isdisjoint(unread)
         case AlertKind.SUSPICIOUS_LOSS | AlertKind.LARGE_CHANGE:
-            held = digests.all_held(connection)
-            lasts = any(hold.alert == key for digest in held for hold in digest.holds)
+            lasts = any(hold.alert == key for digest in digests.all_held(connection) for hold in digest.holds)
         case AlertKind.DIGEST_FAILED | AlertKind.TEMPLATE_FAILED:
             lasts = any(name == key.name and key.part in ("", stream) for name, stream in _streams(config))
         case AlertKind.CHANNEL_DOWN:
-            lasts = is_used(config, key.name) or key.name in deliveries.oldest_open(connection)
+            lasts = recipients.is_used(config, key.name) or key.name in deliveries.oldest_open(connection)
         case AlertKind.DELIVERY_FAILED:
             states = (DeliveryState.DEAD, *OPEN)  # and was not dropped
             failed = deliveries.find(connection, states=states, channel=key.name, target=key.part, limit=1)
-            lasts = bool(failed) and is_recipient(config, key.name, key.part)
+            lasts = bool(failed) and recipients.is_recipient(config, key.name, key.part)
         case AlertKind.ADDRESS_SUPPRESSED:
             is_left_out = deliveries.is_suppressed(connection, key.name, key.part)
-            lasts = is_left_out and is_recipient(config, key.name, key.part)
+            lasts = is_left_out and recipients.is_recipient(config, key.name, key.part)
         case _:
             lasts = True  # the review, or the daemon, resolves it
     return lasts
@@ -119,6 +116,7 @@ def _streams(config: Config) -> set[tuple[str, str]]:
 
 
 def _end(config: Config, over: OpenAlert) -> str:
+    """Return the sentence that tells operators why an alert is resolved."""
     key = over.key
     match key.kind:
         case AlertKind.SUSPICIOUS_LOSS:
@@ -129,21 +127,17 @@ def _end(config: Config, over: OpenAlert) -> str:
             return f"documents of {key.part} in {key.name} were repaired or removed"
         case AlertKind.SOURCE_UNREADABLE if key.name in config.sources:
             return f"documents of the source {key.name} can be read again"
-        case AlertKind.ADDRESS_SUPPRESSED if is_recipient(config, key.name, key.part):
+        case AlertKind.ADDRESS_SUPPRESSED if recipients.is_recipient(config, key.name, key.part):
             return f"{key.part} receives digests again"
         case _:
             return f"closed: {over.title}"
-
-
-_AT = time(8)  # in the configured time zone; fixed, so that neither a late pass nor a restart moves it
-_LISTED = 200
 
 
 def summarize(context: Context) -> None:
     """Notify operators of all open alerts, once a day, if one has been open for long."""
     now, config = context.clock(), context.config
     here = now.astimezone(ZoneInfo(config.timezone))
-    due = datetime.combine(here.date() - timedelta(days=here.time() < _AT), _AT, here.tzinfo)
+    due = datetime.combine(here.date() - timedelta(days=here.time() < _SUMMARY_AT), _SUMMARY_AT, here.tzinfo)
     with context.database.read() as connection:
         old = [each for each in health.all_open(connection) if each.opened_at <= due - timedelta(hours=12)]
     if all(each.notified_at is not None and due <= each.notified_at <= now for each in old):
@@ -161,7 +155,7 @@ def summarize(context: Context) -> None:
         for problem in listed[:_LISTED]:
             since = f"since {minute(problem.since, config.timezone)}" if problem.since else "now"
             facts.append((problem.what, f"{since}: {problem.detail}" if problem.detail else since))
-        notice = OperatorNotice(
+        notice = notices.OperatorNotice(
             topic="summary",
             title="1 alert is open" if len(listed) == 1 else f"{len(listed)} alerts are open",
             lines=(f"`cachewatch status` lists {more} more.",) if more > 0 else (),
@@ -174,9 +168,6 @@ def summarize(context: Context) -> None:
             health.note_notified(connection, alert.key, now)
 
 
-_RETRIED = (*WAITING, DeliveryState.DEAD, DeliveryState.SUPPRESSED, DeliveryState.DROPPED)
-
-
 def retry(context: Context, number: int, *, is_forced: bool = False) -> None:
     """Make an unsent delivery due now, as the same bytes; one that is being sent only if `is_forced`."""
     now = context.clock()
@@ -186,10 +177,10 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> None:
             since = minute(delivery.due, context.config.timezone)
             advice = "comes back by itself if that one has ended; --force sends it now, and perhaps a second time"
             raise UsageError(f"delivery {number} is being sent by {delivery.claimed_by} since {since}, and {advice}")
-        if delivery.state not in (DeliveryState.SENDING, *_RETRIED):
+        if delivery.state not in _RETRIED:
             raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
         _check_recipient(connection, context, delivery)
-        message_of(connection, context, number)
+        message_of(connection, context, number)  # which must still have its text
         said, was_sending = "retried by an operator", delivery.state is DeliveryState.SENDING
         deliveries.settle(connection, delivery, DeliveryState.QUEUED, now=now, said=said, may_have_arrived=was_sending)
         if (config := context.config.channels.get(delivery.channel)) is not None:
@@ -221,15 +212,12 @@ def resend(context: Context, number: int) -> None:
 def message_of(connection: Connection, context: Context, number: int) -> Message:
     """Return the bytes of the delivery `number`. Raises UsageError if they were deleted."""
     message = deliveries.message(connection, number)
-    if not message.payload:
-        kept = duration_in_words(context.config.retention.payload)
-        advice = (
-            f"`cachewatch preview {digests.subscription_of(connection, message.key)} --since REVISION` makes one anew"
-        )
-        raise UsageError(
-            f"delivery {number}: its text was deleted {kept} after it was sent (`retention: payload`); {advice}"
-        )
-    return message
+    if message.payload:
+        return message
+    kept = duration_in_words(context.config.retention.payload)
+    preview = f"`cachewatch preview {digests.subscription_of(connection, message.key)} --since REVISION`"
+    deleted = f"its text was deleted {kept} after it was sent (`retention: payload`)"
+    raise UsageError(f"delivery {number}: {deleted}; {preview} makes one anew")
 
 
 def release(context: Context, name: str) -> DigestSummary:
@@ -277,14 +265,13 @@ def restore(context: Context, channel: str, target: str) -> None:
 
 
 def _delivery(connection: Connection, number: int) -> Delivery:
-    delivery = deliveries.delivery(connection, number)
-    if delivery is None:
+    if (delivery := deliveries.delivery(connection, number)) is None:
         raise UsageError(f"there is no delivery {number}; see `cachewatch deliveries list`")
     return delivery
 
 
 def _check_recipient(connection: Connection, context: Context, delivery: Delivery) -> None:
-    if why := why_not(connection, context.config, delivery):
+    if why := recipients.why_not(connection, context.config, delivery):
         raise UsageError(f"delivery {delivery.id}: {why}; see `channels:` and `to:` in {context.config.path}")
 
 
@@ -294,8 +281,7 @@ def _held(connection: Connection, name: str) -> DigestSummary:
     if len(held) > 1:
         raise UsageError(f"{name} has {len(held)} held digests; name one of them: {', '.join(map(_stream, held))}")
     key = held[0].key if held else name  # which may be a key
-    stored = digests.find(connection, key)
-    if stored is None:
+    if (stored := digests.find(connection, key)) is None:
         why = "no held digest has this subscription or key, or several keys begin with it"
         raise UsageError(f"{key}: {why}; see `cachewatch deliveries list --held`")
     if stored.state is not DigestState.HELD:

@@ -46,10 +46,9 @@ class UnreadDocument(Struct, frozen=True):
 
 
 def explain(
-    config: Config, package: str, documents: Iterable[Document | UnreadDocument] = (), *, day: date
+    config: Config, package: str, documents: Sequence[Document | UnreadDocument], *, day: date
 ) -> Iterator[SubscriptionAnswer]:
     """Tell for each subscription whether it reports `package`, by its `documents`, if any, and silences of this `day`."""
-    documents = tuple(documents)
     for subscription in config.subscriptions.values():
         match, urgent = subscription.match, subscription.urgent
         is_chosen, why = _judge(package, match.packages)
@@ -61,17 +60,17 @@ def explain(
             lines = [_of_document(document, match) for document in documents]
             reasons += [line for _, line in lines] or _conditions(match)
             is_chosen = not lines or any(is_there for is_there, _ in lines)
-        answer = SubscriptionAnswer(subscription=subscription.name, is_notified=is_chosen, reasons=tuple(reasons))
         if not is_chosen:
-            yield answer
+            yield SubscriptionAnswer(subscription=subscription.name, is_notified=False, reasons=tuple(reasons))
             continue
         if match.pinned:
             reasons.append(f"pinned: {match.pinned} is compared with the newest of its series")
         at_once = _where(config, urgent.channels, urgent.to or subscription.to) if urgent else []
         if urgent:
             at_once[-1] += f": {', '.join(sorted(urgent.changes))}"
-        yield replace(
-            answer,
+        yield SubscriptionAnswer(
+            subscription=subscription.name,
+            is_notified=True,
             reasons=(*reasons, *_silences(config.silences, package, day)),
             when=parse_when(subscription.when, config.timezone).in_words(),
             where=tuple(_where(config, subscription.channels, subscription.to)),
@@ -100,10 +99,9 @@ def _of_environment(config: Config, path: Path, package: str) -> tuple[bool, str
         needs = open_environment(path, config.environment_folders).needs
     except UsageError as error:
         return False, f"environment: {error}"
-    count = sum(need.package == package for need in needs)
-    if not count:
-        return False, f"environment: {path} does not need it"
-    return True, f"environment: {path} needs {count:,} {'binary' if count == 1 else 'binaries'} of it"
+    if count := sum(need.package == package for need in needs):
+        return True, f"environment: {path} needs {number(count, 'binary', 'binaries')} of it"
+    return False, f"environment: {path} does not need it"
 
 
 def _of_document(document: Document | UnreadDocument, match: Match) -> tuple[bool, str]:
@@ -116,8 +114,7 @@ def _of_document(document: Document | UnreadDocument, match: Match) -> tuple[boo
         return True, f"{said}; changes in it are reported when it can be read again"
     total = len(document.specs)
     selection = selection_of(match)
-    count = sum(map(selection.chooses, document.specs.values()))
-    if count:
+    if count := sum(map(selection.chooses, document.specs.values())):
         return True, f"{where}: {count:,} of {number(total, 'spec')}"
     for key in _SPEC_KEYS:
         alone = Selection(**{key: getattr(selection, key)})

@@ -161,14 +161,8 @@ def _channels(connection: Connection, config: Config, now: datetime) -> Iterator
 # Problems that arise as time passes; their alerts are opened and resolved to agree with this list.
 LATE = frozenset({AlertKind.SOURCE_LATE, AlertKind.DIGEST_LATE, AlertKind.DELIVERY_LATE})
 # Alerts that are problems, since the service does not do its work; all others are warnings.
-_ERRORS = LATE | {
-    AlertKind.SOURCE_FAILED,
-    AlertKind.SOURCE_EMPTY,
-    AlertKind.SOURCE_UNREADABLE,
-    AlertKind.DIGEST_FAILED,
-    AlertKind.CHANNEL_DOWN,
-    AlertKind.WORK_FAILED,
-}
+_ERRORS = LATE | {AlertKind.SOURCE_FAILED, AlertKind.SOURCE_EMPTY, AlertKind.SOURCE_UNREADABLE}
+_ERRORS |= {AlertKind.DIGEST_FAILED, AlertKind.CHANNEL_DOWN, AlertKind.WORK_FAILED}
 _MISSED_POLLS = 3
 PATIENCE = timedelta(hours=1)
 
@@ -194,17 +188,12 @@ def find_problems(status: ServiceStatus, config: Config, now: datetime) -> Probl
     """Return the problems and warnings of a service that has this status at the time `now`."""
     since = {alert.key: alert.since for alert in status.alerts}
     shown = [replace(each, since=since.get(each.key, each.since)) for each in _shown_by_state(status, config, now)]
-    keys, advice = {problem.key for problem in shown}, "see `cachewatch deliveries list --dead`, and retry or drop them"
-    warnings = [
-        Problem(
-            AlertKind.DELIVERY_FAILED,
-            channel.health.name,
-            f"{number(dead, 'delivery', 'deliveries')} through {channel.health.name} failed for good",
-            detail=advice,
-        )
-        for channel in status.channels
-        if (dead := channel.queue.get(DeliveryState.DEAD, 0))
-    ]
+    keys, warnings = {problem.key for problem in shown}, []
+    for channel in status.channels:
+        if dead := channel.queue.get(DeliveryState.DEAD, 0):
+            what = f"{number(dead, 'delivery', 'deliveries')} through {channel.health.name} failed for good"
+            advice = "see `cachewatch deliveries list --dead`, and retry or drop them"
+            warnings.append(Problem(AlertKind.DELIVERY_FAILED, channel.health.name, what, detail=advice))
     for alert in status.alerts:
         if alert.key in keys:
             continue
