@@ -273,15 +273,13 @@ class Daemon:
         if self._monitor is not None:
             self._monitor.stop()
         self._monitor, self._listens = None, ""
-        host, _, port = listen.rpartition(":")
-        pages = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
-        try:
-            self._monitor = MonitorServer(host, int(port), pages) if listen else None
-        except OSError as error:
-            self._context.log.error("monitor.failed", listen=listen, error=str(error))
-        if self._monitor is not None:
-            self._monitor.start()
-            self._listens = listen
+        if listen:
+            host, _, port = listen.rpartition(":")
+            pages = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
+            try:
+                self._monitor, self._listens = MonitorServer(host, int(port), pages), listen
+            except OSError as error:
+                self._context.log.error("monitor.failed", listen=listen, error=str(error))
 
     def _note(self, job: str, error: BaseException | None) -> None:
         """Log a new error of a job, and its first success; open an alert if it keeps failing, and resolve that later."""

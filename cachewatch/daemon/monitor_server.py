@@ -46,7 +46,7 @@ Pages = Mapping[str, Callable[[], MonitorPage]]  # by path
 
 
 class MonitorServer(ThreadingHTTPServer):
-    """A small HTTP server that answers each request in a thread."""
+    """A small HTTP server that answers each request in a thread, from its creation on."""
 
     def __init__(self, host: str, port: int, pages: Pages) -> None:
         address = host.removeprefix("[").removesuffix("]")
@@ -55,9 +55,6 @@ class MonitorServer(ThreadingHTTPServer):
         self.address_family = found[0]
         is_local = ip_address(where[0]).is_loopback
         super().__init__(where, type("Handler", (_Handler,), {"pages": pages, "name": host, "is_local": is_local}))
-
-    def start(self) -> None:
-        """Begin to answer requests."""
         Thread(target=self.serve_forever, name="monitor", daemon=True).start()
 
     def stop(self) -> None:
@@ -243,10 +240,10 @@ def readyz(context: Context, health: MonitorPage) -> MonitorPage:
     except CachewatchError as error:
         return MonitorPage(503, f"{error}\n")
     lines = [*([health.text] if health.status != 200 else []), *(f"{problem.what}\n" for problem in problems.problems)]
-    first = [] if lines else ["ready\n"]
+    status, text = (503, "".join(lines)) if lines else (200, "ready\n")
     if problems.warnings:
-        lines.append(f"{number(len(problems.warnings), 'warning')}: see `cachewatch status --check`\n")
-    return MonitorPage(200 if first else 503, "".join([*first, *lines]))
+        text += f"{number(len(problems.warnings), 'warning')}: see `cachewatch status --check`\n"
+    return MonitorPage(status, text)
 
 
 def figures(context: Context, daemon: DaemonStatus) -> MonitorPage:

@@ -1,10 +1,9 @@
-"""Write files atomically, take lock files, tell network file systems, find files of this package.
+"""Write files atomically, open lock files, recognize network file systems, and find files of this package.
 
 Readers see the old file or the whole new one, also after a power cut. Nothing is written through a symbolic link below
-the folder that the operator named, and no lock is taken in a file that somebody else put there.
-
-Our own templates, schemas and sample documents are beside the package in a checkout and inside it in a wheel. Those of
-an extension lie in its package: `templates/`, with its name as a prefix (`site/index.html.j2`), and `schemas/`.
+the folder that the operator named, and no lock is taken in a file that somebody else put there. Our own templates,
+schemas and sample documents are beside the package in a checkout and inside it in a wheel. Those of an extension lie
+in its package: `templates/`, with its name as a prefix (`site/index.html.j2`), and `schemas/`.
 """
 
 import errno
@@ -14,6 +13,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -67,11 +67,10 @@ def open_lock(path: Path, *, mode: int = 0o600) -> int:
     try:
         handle = os.open(path, _LOCK, mode)
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise OSError(
-                errno.ELOOP, "is a link, but a lock of cachewatch is a regular file; remove it", str(path)
-            ) from error
-        raise
+        if error.errno != errno.ELOOP:
+            raise
+        message = "is a link, but a lock of cachewatch is a regular file; remove it"
+        raise OSError(errno.ELOOP, message, str(path)) from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "is not a regular file, as a lock of cachewatch must be; remove it", str(path))
@@ -89,16 +88,8 @@ def user_name(number: int) -> str:
 @contextmanager
 def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
     """Yield a file descriptor of the folder `path`, at or below `base`; folders are made, and links refused."""
-
-    def make_and_open(name: str, folder: int) -> int:
-        try:
-            return _made_and_opened(name, folder, mode)
-        except OSError as error:
-            if error.errno not in (errno.ENOTDIR, errno.ELOOP):
-                raise
-            raise OSError(error.errno, f"{name} is a link or a file, where a folder should be; remove it") from error
-
-    with entered(_made_and_opened(str(base), None, mode), path.relative_to(base).parts, make_and_open) as folder:
+    top = _made_and_opened(str(base), None, mode=mode)
+    with entered(top, path.relative_to(base).parts, partial(_made_and_opened, mode=mode)) as folder:
         about = os.fstat(folder)
         if about.st_mode & stat.S_IWOTH and not about.st_mode & stat.S_ISVTX:
             raise PermissionError(errno.EPERM, f"everybody may write in it; run: chmod o-w {path}")
@@ -135,7 +126,7 @@ def read(path: Path) -> bytes | None:
         return file.read() if stat.S_ISREG(os.fstat(handle).st_mode) else None
 
 
-def _made_and_opened(name: str, folder: int | None, mode: int) -> int:
+def _made_and_opened(name: str, folder: int | None, *, mode: int) -> int:
     """Open or make the folder `name` in `folder`, a file descriptor; if that is None, links are followed."""
     flags = FOLDER if folder is None else FOLDER | os.O_NOFOLLOW
     try:
@@ -149,6 +140,10 @@ def _made_and_opened(name: str, folder: int | None, mode: int) -> int:
         os.fsync(above)  # so that the name of the new folder lasts
         os.close(above)
         return handle
+    except OSError as error:
+        if folder is None or error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        raise OSError(error.errno, f"{name} is a link or a file, where a folder should be; remove it") from error
 
 
 MOUNTS = Path("/proc/self/mountinfo")

@@ -41,9 +41,8 @@ def read_inside(folder: Path, name: str, *, most: int) -> bytes:
         base = folder.resolve()
         inside = (base / name).resolve().relative_to(base)
     except ValueError as error:
-        raise RefusedFile(
-            "it is a link out of its folder, which is not followed; put the file itself there", path
-        ) from error
+        reason = "it is a link out of its folder, which is not followed; put the file itself there"
+        raise RefusedFile(reason, path) from error
     except RuntimeError as error:  # so Python before 3.13 says that links lead in circles
         raise RefusedFile("it is a link that leads nowhere", path) from error
     # From folder to folder, so that no link that is made meanwhile is followed.

@@ -32,7 +32,6 @@ _BEAT = 0.25  # seconds between two calls of `go_on`
 # The wait for an answer, as a multiple of the processor time allowed: other processes may use the processor, too.
 _PATIENCE = 4.0
 _LEAST_PATIENCE = 20.0  # seconds
-_STANDARD = range(3)
 # Modules that every worker needs and that take long to load.
 _PRELOADED = [
     "__main__",
@@ -85,16 +84,13 @@ class Worker:
         """Return how many seconds of processor time the work on `size` bytes may take."""
         return self._limits.seconds + self._limits.seconds_per_megabyte * size / 2**20
 
-    def do(
-        self, function: Callable[..., Result], *arguments: object, size: int = 0, seconds: float | None = None
-    ) -> Result:
-        """Return `function(*arguments)`, run in the process; all values must be picklable.
+    def do(self, function: Callable[..., Result], *arguments: object, seconds: float | None = None) -> Result:
+        """Return `function(*arguments)`, run in the process for at most `seconds` of processor time.
 
-        `seconds` limits its processor time, by default according to `size`, the number of bytes to work on. Raises a
-        CachewatchError of the function; WorkerEnded if the work ended the process, WorkFailed if perhaps others did, or
-        if it raised another error.
+        All values must be picklable. Raises a CachewatchError of the function; WorkerEnded if the work ended the
+        process, WorkFailed if perhaps others did, or if it raised another error.
         """
-        seconds = self.seconds_for(size) if seconds is None else seconds
+        seconds = self._limits.seconds if seconds is None else seconds
         try:
             answer, error, used = self._asked((function, arguments, seconds), seconds)
         except _KilledFromOutside:
@@ -209,9 +205,9 @@ def _detach(ours: int) -> None:
     _reset_signals()
     signal.set_wakeup_fd(-1)
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for standard in _STANDARD:
+    for standard in range(3):  # standard input, output and error
         os.dup2(nowhere, standard)
-    os.closerange(len(_STANDARD), ours)
+    os.closerange(3, ours)
     os.closerange(ours + 1, os.sysconf("SC_OPEN_MAX"))
 
 
@@ -271,8 +267,7 @@ class Isolation:
 
     def _batches(self, items: Iterable[Item], about: Callable[[Item], Piece]) -> Iterator[list[Item]]:
         """Yield the items in order, in batches of about 4 MB; a large or refused one gets a batch of its own."""
-        batch: list[Item] = []
-        size = 0
+        batch, size = list[Item](), 0
         for item in items:
             piece = about(item)
             stands_alone = self._worker is not None and (piece.size > _ALONE_BYTES or bool(self._refusal(piece)))
@@ -293,8 +288,7 @@ class Isolation:
     def _tried(
         self, work: Work[Item, Result], items: Sequence[Item], about: Callable[[Item], Piece]
     ) -> Result | WorkFailed:
-        worker = self._worker
-        if worker is None:
+        if (worker := self._worker) is None:
             return work(items)
         pieces = [about(item) for item in items]
         size = sum(piece.size for piece in pieces)
@@ -304,7 +298,7 @@ class Isolation:
         usual = min(worker.seconds_for(size), _BUDGET_SECONDS + allowance)
         left = max(0.0, self._left) + allowance
         try:
-            return worker.do(work, items, size=size, seconds=min(usual, left))
+            return worker.do(work, items, seconds=min(usual, left))
         except WorkFailed as failure:
             if left < usual and worker.used - used >= left:
                 return OutOfTime(str(failure))  # with more time, it might not have failed

@@ -29,7 +29,6 @@ PAGES: Pages = {
 @contextmanager
 def listening(host: str) -> Iterator[int]:
     server = MonitorServer(host, 0, PAGES)
-    server.start()
     try:
         yield server.server_port
     finally:
