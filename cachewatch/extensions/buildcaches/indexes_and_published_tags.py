@@ -122,7 +122,6 @@ class _IndexRecord(Struct):
     in_buildcache: bool = False
 
 
-_decode_file = msgspec.json.Decoder(_IndexContent).decode
 _decode_record = msgspec.json.Decoder(_IndexRecord).decode
 
 
@@ -131,10 +130,7 @@ def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Cach
 
     Unreadable records are listed in `diagnostics`. Raises SourceError if `content` is not a whole index.
     """
-    try:
-        database = _decode_file(content).database
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise SourceError(f"{where}: the index cannot be read ({error})") from error
+    database = mirrors.decoded(content, _IndexContent, f"{where}: the index cannot be read").database
     reader = _RecordReader(database.installs, where, wants_graph=wants_graph)
     reader.read()
     diagnostics = list(reader.diagnostics())
@@ -285,10 +281,8 @@ def _fetch_listing(mirror: mirrors.CacheMirror, name: str, known: Validator) -> 
         raise SourceError(f"{mirror.where}/{name}: is not there")
     if file.is_unchanged:
         return None
-    try:
-        listed = msgspec.json.decode(file.content, type=dict[str, list[_ListedIndex]])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise SourceError(f"{mirror.where}/{name}: is not a list of build caches ({error})") from error
+    refusal = f"{mirror.where}/{name}: is not a list of build caches"
+    listed = mirrors.decoded(file.content, dict[str, list[_ListedIndex]], refusal)
     tags: dict[str, Sequence[CatalogueEntry]] = {}
     ignored: list[str] = []
     for tag, entries in listed.items():

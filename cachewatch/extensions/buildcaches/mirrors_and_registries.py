@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 
 import msgspec
@@ -33,7 +34,6 @@ _CHALLENGE = re.compile(r'\b(\w{1,100})="([^"]*)"')
 _ACCEPT = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
 _INDEX_V3 = "v3/manifests/index/{view}index.manifest.json"
 _INDEX_V2 = "build_cache/index.json"
-_INDEX_OCI = "manifests/index.spack"
 _INDEX_MEDIA_TYPE = "application/vnd.spack.db"
 _IS_CACHE = "is this a build cache, and was `spack buildcache update-index` run?"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -42,6 +42,7 @@ _LARGEST_MANIFEST = 4 * 2**20
 _SIGNED = b"-----BEGIN PGP SIGNED MESSAGE-----"
 _SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
 _GZIP = b"\x1f\x8b"
+Value = TypeVar("Value")
 # A blob: its path, its sha256 and its compression; without one, its first bytes tell whether it is gzip.
 _Blob = tuple[str, str, str]
 
@@ -128,20 +129,18 @@ class IndexFile(Struct, frozen=True):
 
 
 class MirrorFile(Struct, frozen=True):
-    """A file from a mirror, or the answer that it is unchanged."""
+    """A file from a mirror, or the answer that it still has the etag that was sent along; then it has no content."""
 
     content: bytes
     etag: str = ""
-    is_unchanged: bool = False  # since the version with the etag that was sent along; there is no content then
+    is_unchanged: bool = False
 
 
 class FolderMirror:
-    """A mirror in a folder of this machine."""
+    """A mirror in a folder of this machine; `where` is its address for messages."""
 
     def __init__(self, path: Path, max_index: int = LARGEST_INDEX) -> None:
-        self._path = path
-        self.where = str(path)  # for messages
-        self.max_index = max_index
+        self._path, self.where, self.max_index = path, str(path), max_index
         if not path.is_dir():
             raise SourceError(f"{path}: there is no such folder")
 
@@ -161,18 +160,15 @@ class FolderMirror:
 
 
 class WebMirror:
-    """A mirror behind a web server."""
+    """A mirror behind a web server; `where` is its address for messages."""
 
     # Object stores answer with 403 instead of 404 if the client may not list files.
     _missing: tuple[int, ...] = (403, 404)
 
     def __init__(self, url: str, headers: Mapping[str, str], limits: RequestLimits, max_index: int) -> None:
         """Send `headers` with every request."""
-        self._url = url
-        self._headers = dict(headers)
-        self._client = Client(limits)
-        self.where = shown(url)  # for messages
-        self.max_index = max_index
+        self._url, self._headers, self._client = url, dict(headers), Client(limits)
+        self.where, self.max_index = shown(url), max_index
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:
         """Return the file at `path`, or None; without content if it still has this `etag`. Raises TooLarge."""
@@ -265,7 +261,7 @@ def open_mirror(
 
 
 def _relative(path: str) -> str:
-    """Return `path`, named by a file of the mirror. Raises SourceError if it leads out of the mirror."""
+    """Return `path`, which a file of the mirror names. Raises SourceError if it leads out of the mirror."""
     parts = PurePosixPath(path).parts
     if not parts or parts[0] == "/" or ".." in parts or not path.isprintable():
         raise SourceError(f"{path!a}: leads out of the mirror")
@@ -307,7 +303,7 @@ def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> Ind
     `view` names another index than the main one; only layout 3 has these.
     """
     if isinstance(mirror, Image):
-        return _fetch_listed(mirror, "oci", _INDEX_OCI, known, _layer_of)
+        return _fetch_listed(mirror, "oci", "manifests/index.spack", known, _layer_of)
     if view and (_VIEW.fullmatch(view) is None or ".." in view):
         raise SourceError(f"{mirror.where}: {view!a} is not the name of a view")
     path = _INDEX_V3.format(view=f"{view}/" if view else "")
@@ -348,10 +344,7 @@ def _blob_of(content: bytes, where: str) -> _Blob:
 
 
 def _layer_of(content: bytes, where: str) -> _Blob:
-    try:
-        layers = msgspec.json.decode(content, type=_ImageManifest).layers
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise SourceError(f"{where}: the registry answered with what is no manifest ({error})") from error
+    layers = decoded(content, _ImageManifest, f"{where}: the registry answered with what is no manifest").layers
     algorithm, _, digest = (layers[0].digest if layers else "").partition(":")
     if algorithm != "sha256" or not _SHA256.fullmatch(digest):
         raise SourceError(f"{where}: names no layer by its sha256")
@@ -362,10 +355,15 @@ def read_manifest(content: bytes, where: str) -> BlobManifest:
     """Decode a manifest, signed or not. Signatures are not checked, because nothing is installed from here."""
     if content.lstrip().startswith(_SIGNED):
         content = b"{" + content.partition(b"{")[2].partition(_SIGNATURE)[0]
+    return decoded(content, BlobManifest, f"{where}: is not a manifest of a build cache")
+
+
+def decoded(content: bytes, kind: type[Value], refusal: str) -> Value:
+    """Return the value of type `kind` that JSON holds. Raises SourceError with `refusal` and the reason."""
     try:
-        return msgspec.json.decode(content, type=BlobManifest)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise SourceError(f"{where}: is not a manifest of a build cache ({error})") from error
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise SourceError(f"{refusal} ({error})") from error
 
 
 def fetch_blob(mirror: CacheMirror, path: str, checksum: str, compression: str = "") -> bytes:
