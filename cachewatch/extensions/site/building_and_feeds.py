@@ -48,16 +48,10 @@ def tag_feed(catalogue: SiteContents, title: str) -> View:
     """Return the feed of the newest revisions that changed anything in the tag whose history is shown."""
     past = catalogue.past
     changed = [(moment, story) for moment, story in zip(past.revisions, catalogue.stories, strict=True) if story.facts]
-    entries = [
-        _entry(
-            ("revision", past.tag, moment.revision),
-            moment,
-            markup(first_of([fact.text for fact in story.facts], by="; ")),
-            moment.path,
-            map(_section, story.sections),
-        )
-        for moment, story in changed[::-1][:_MOST_ENTRIES]
-    ]
+    entries = []
+    for moment, story in changed[::-1][:_MOST_ENTRIES]:
+        name, facts = ("revision", past.tag, moment.revision), first_of([fact.text for fact in story.facts], by="; ")
+        entries.append(_entry(name, moment, markup(facts), moment.path, map(_section, story.sections)))
     return _feed(("tag", past.tag), f"{title}: {shown(past.tag)}", "index.html", entries, past.revisions[0].time)
 
 

@@ -127,7 +127,7 @@ class PackageStep(Struct, frozen=True, array_like=True):
 
     revision: int
     specs: int  # number afterwards
-    counts: Mapping[str, int]  # the counts of SpecCounts that are not 0
+    counts: Mapping[str, int]  # of changed specs by kind, without those that are 0; empty in a baseline
     stacks: Mapping[str, int]  # change of the number of specs by stack
     added: tuple[tuple[str, str], ...] = ()  # new pairs of stack and version
     removed: tuple[tuple[str, str], ...] = ()
@@ -189,10 +189,9 @@ class Totals(Struct, frozen=True, kw_only=True):
 
 def totals_of(past: TagHistory) -> Totals:
     """Return the sums over all packages of a history."""
-    count = len(past.revisions)
-    specs, packages = [0] * count, [0] * count
-    stacks: dict[str, list[int]] = {NO_STACK: [0] * count}
-    churn: dict[str, list[int]] = {}
+    specs, packages = [0] * len(past.revisions), [0] * len(past.revisions)
+    stacks: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(past.revisions))
+    churn: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(past.revisions))
     for history in past.packages:
         before, was_there = 0, False
         for step in history.steps:
@@ -200,10 +199,9 @@ def totals_of(past: TagHistory) -> Totals:
             packages[step.revision] += (not step.is_gone) - was_there
             before, was_there = step.specs, not step.is_gone
             for stack, gained in step.stacks.items():
-                stacks.setdefault(stack, [0] * count)[step.revision] += gained
-            if not step.is_baseline:
-                for kind, number in step.counts.items():
-                    churn.setdefault(kind, [0] * count)[step.revision] += number
+                stacks[stack][step.revision] += gained
+            for kind, number in step.counts.items():  # none in a baseline
+                churn[kind][step.revision] += number
     return Totals(
         specs=list(accumulate(specs)),
         packages=list(accumulate(packages)),
@@ -215,44 +213,36 @@ def totals_of(past: TagHistory) -> Totals:
 
 def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: bool) -> PackageStep:
     """Return the values to keep of the change to a package in the revision `number`."""
-    old, new = (
-        {(stack, version) for s in side.counts for stack in s.stacks for version in s.versions}
-        for side in (change.specs_before, change.specs_after)
-    )
     gained: Counter[str] = Counter()
+    places: list[set[tuple[str, str]]] = []
     for specs, sign in ((change.specs_before, -1), (change.specs_after, 1)):
+        places.append({(stack, version) for one in specs.counts for stack in one.stacks for version in one.versions})
         for signature, count in specs.counts.items():
             for stack in signature.stacks or (NO_STACK,):
                 gained[stack] += sign * count
-    return PackageStep(
-        revision=number,
-        specs=change.counts.after,
-        counts={} if is_baseline else {name: n for name in KINDS if (n := getattr(change.counts, name))},
-        stacks={stack: count for stack, count in gained.items() if count},
-        added=tuple(sorted(new - old)),
-        removed=tuple(sorted(old - new)),
-        is_gone=is_gone,
-        is_baseline=is_baseline,
-    )
+    old, new = places
+    counts = {} if is_baseline else {name: n for name in KINDS if (n := getattr(change.counts, name))}
+    stacks = {stack: count for stack, count in gained.items() if count}
+    added, removed = tuple(sorted(new - old)), tuple(sorted(old - new))
+    return PackageStep(number, change.counts.after, counts, stacks, added, removed, is_gone, is_baseline)
 
 
 def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Present:
     """Count the specs, versions and stacks of a document from `held`; with `has_builds`, also list its specs."""
     parts: defaultdict[Signature, list[HeldSpecs]] = defaultdict(list)
+    copies: Counter[tuple[str, str, str]] = Counter()
     for part in held:
         parts[part.signature].append(part)
-    sizes = Counter({signature: sum(part.size for part in some) for signature, some in parts.items()})
-    copies: Counter[tuple[str, str, str]] = Counter()
-    for signature, count in sizes.items():
-        for version in signature.versions:
-            for stack in signature.stacks or (NO_STACK,):
-                copies[version, stack, signature.target] += count
+        for version in part.signature.versions:
+            for stack in part.signature.stacks or (NO_STACK,):
+                copies[version, stack, part.signature.target] += part.size
     builds = (
         AlikeSpecs(signature, tuple(sorted(one for part in parts[signature] for one in unpack(part.hashes))))
         for signature in (sorted(parts) if has_builds else ())
     )
+    sizes = {signature: sum(part.size for part in some) for signature, some in parts.items()}
     return Present(
-        specs=sizes.total(),
+        specs=sum(sizes.values()),
         copies=tuple(Copies(*place, count) for place, count in sorted(copies.items())),
         compilers=tuple(sorted({signature.compiler for signature in sizes})),
         unreferenced=sum(count for signature, count in sizes.items() if signature.is_unreferenced),
@@ -277,9 +267,8 @@ def file_name(name: str) -> str:
 def shown(text: str, most: int = _LONGEST_NAME) -> str:
     """Return `text` for display: invisible characters escaped, and cut in the middle to about `most` characters."""
     text = safe_name(text)
-    if len(text) <= most:
-        return text
-    return f"{text[: most * 2 // 3]} ... {text[-most // 4 :]} ({len(text):,} characters)"
+    is_long = len(text) > most
+    return f"{text[: most * 2 // 3]} ... {text[-most // 4 :]} ({len(text):,} characters)" if is_long else text
 
 
 def tone_of(kind: StatementKind, severity: Severity) -> str:

@@ -172,7 +172,7 @@ def package_page(
     drawn = sorted({*changed, *(end for stay in stays for end in (stay.first, stay.last) if end is not None)})
     where = parts.clock([revisions[number] for number in drawn], past=parts.PAST)
     places = dict(zip(drawn, where.places, strict=True)) if len(drawn) > 1 else {}
-    causes = catalogue.causes.get(package)
+    causes, versions, stacks = catalogue.causes.get(package), len(present.versions), len(present.stacks)
     return {
         "name": shown(package),
         "tag": shown(tag),
@@ -180,9 +180,7 @@ def package_page(
         "gone": revisions[steps[-1].revision] if steps and steps[-1].is_gone else None,
         "since": revisions[history.changed] if history else None,
         **parts.cut("lost", lost, 5),
-        "figures": parts.figures(
-            spec=present.specs, version=len(present.versions), stack=len(present.stacks), target=len(present.targets)
-        ),
+        "figures": parts.figures(spec=present.specs, version=versions, stack=stacks, target=len(present.targets)),
         "upstream": filled(sources.packages, "{package}", package),
         "install": install_of(package, tag, present, sources),
         "matrix": matrix_of(present),
@@ -215,19 +213,13 @@ def _runs(steps: Sequence[PackageStep]) -> list[list[PackageStep]]:
 
 
 def _happening_of(run: Sequence[PackageStep], revisions: Revisions) -> View:
-    step = run[0]
-    return parts.happening(
-        revisions[step.revision],
-        step.specs,
-        _versions(step.added),
-        _versions(step.removed),
-        counts=[
-            {"number": f"{count:,}", "label": kind}
-            for kind in KINDS
-            if (count := sum(other.counts.get(kind, 0) for other in run))
-        ],
-        note=f"in {len(run)} revisions from {revisions[run[-1].revision].day} on" if len(run) > 1 else "",
-    )
+    """Return the changes of one revision, or of several successive ones that only rebuilt specs, newest first."""
+    step, moment = run[0], revisions[run[0].revision]
+    sums = {kind: sum(one.counts.get(kind, 0) for one in run) for kind in KINDS}
+    counts = [{"number": f"{count:,}", "label": kind} for kind, count in sums.items() if count]
+    note = f"in {len(run)} revisions from {revisions[run[-1].revision].day} on" if len(run) > 1 else ""
+    added, removed = _versions(step.added), _versions(step.removed)
+    return parts.happening(moment, step.specs, added, removed, counts=counts, note=note)
 
 
 def _stay_rows(stays: Sequence[StackStay], revisions: Revisions) -> list[View]:

@@ -131,21 +131,19 @@ class ContentsReader:
         causes = dict(known.causes)
         states = restored.TagStates(self._index, self._tag, self._begin + max(len(stories) - 1, 0), self._packages)
         for number in range(len(stories), len(self._revisions)):
-            # The first revision of the site has no report.
             changes, report = (
                 states.advance_and_compare(stacks_of=stacks_at)
                 if number
-                else (restored.compared(states.begin(), self._tag), None)
+                else (restored.compared(states.begin(), self._tag), None)  # the first revision of the site
             )
             for document, change in changes:
                 step = step_of(number, change, is_gone=document.after is None, is_baseline=document.is_baseline)
                 steps.setdefault(document.package, []).append(step)
-            explained = _with_causes(self._repository, report, number, causes) if report else None
-            if explained is None:
-                stories.append(RevisionStory())
-                continue
-            back = returned(self._index, self._tag, self._begin + number - 1, explained.statements)
-            stories.append(story_of(explained, back))
+            story = RevisionStory()
+            if report:
+                report = _with_causes(self._repository, report, number, causes)
+                story = story_of(report, returned(self._index, self._tag, self._begin + number - 1, report.statements))
+            stories.append(story)
         lasts = {tag: restored.last_changes(self._index, tag, self._until) for tag in (self._tag, *self._others)}
         # Of an earlier revision than the newest, the index does not know when documents changed.
         is_newest = self._until == self._index.newest
@@ -200,13 +198,8 @@ class ContentsReader:
                 yield known[package]
                 continue
             held = restored.held_at(self._index, self._tag, self._until, package).get(package, ())
-            yield PackageHistory(
-                package=package,
-                changed=changed,
-                steps=own,
-                stays=tuple(self._stays(package)),
-                present=present_of(held, has_builds=True),
-            )
+            stays, present = tuple(self._stays(package)), present_of(held, has_builds=True)
+            yield PackageHistory(package=package, changed=changed, steps=own, stays=stays, present=present)
 
     def _stays(self, package: str) -> Iterator[StackStay]:
         """Yield the periods in which each version was in each stack, and its lag behind the first stack."""
@@ -225,16 +218,9 @@ class ContentsReader:
             began = None if lead == baseline else self._chain[lead].time
             lag = None if began is None or start.time is None else max(0.0, (start.time - began).total_seconds() / _DAY)
             if end > self._begin:
-                yield StackStay(
-                    stack,
-                    version,
-                    max(0, first - self._begin),
-                    end - self._begin if end <= self._until else None,
-                    start,
-                    is_dated=first != baseline,
-                    lag=lag,
-                    is_first=first == lead,
-                )
+                last = end - self._begin if end <= self._until else None
+                is_dated, is_first = first != baseline, first == lead
+                yield StackStay(stack, version, max(0, first - self._begin), last, start, is_dated, lag, is_first)
 
     def _unread(self, tag: str) -> Iterator[Diagnostic]:
         """Yield a diagnostic for each version that is unreadable now, or was in the shown revisions."""
