@@ -326,13 +326,9 @@ class Daemon:
         return standby if health_page.status == 200 else health_page
 
     def _metrics(self) -> MonitorPage:
-        daemon = DaemonStatus(
-            tick=time.time() - (time.monotonic() - self._beat),
-            job_failures=dict.fromkeys(self._scheduler.names(), 0) | self._failures,
-            failing_jobs=len(self._failing()),
-            is_leader=self._leadership.is_ours,
-        )
-        return figures(self._snapshot(), daemon)
+        tick, is_leader = time.time() - (time.monotonic() - self._beat), self._leadership.is_ours
+        failures, failing = dict.fromkeys(self._scheduler.names(), 0) | self._failures, len(self._failing())
+        return figures(self._snapshot(), DaemonStatus(tick, failures, failing, is_leader))
 
     def _stop(self, number: int, _: Any) -> None:
         if self._context.is_ending.is_set():

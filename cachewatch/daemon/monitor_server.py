@@ -158,13 +158,13 @@ _ATTEMPTS = (DeliveryState.SENT, DeliveryState.DEFERRED, DeliveryState.QUEUED, D
 Sample = tuple[str, Mapping[str, str], float]  # name of the series, labels, value
 
 
-class DaemonStatus(Struct, frozen=True, kw_only=True):
+class DaemonStatus(Struct, frozen=True):
     """Facts about the running daemon that are not stored in the database."""
 
     tick: float  # when the daemon last looked for due digests, in seconds since 1970
     job_failures: Mapping[str, int]  # since the start, by job
     failing_jobs: int
-    is_leader: bool = True  # works on the state, and is no standby
+    is_leader: bool  # works on the state, and is no standby
 
 
 def _samples(context: Context, daemon: DaemonStatus) -> Iterator[Sample]:

@@ -18,7 +18,7 @@ from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import DeliveryState, Suppressed
-from cachewatch.store.digests_and_holds import Slot
+from cachewatch.store.digests_and_holds import HeldDigest, Slot
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, ChannelHealth, SourceHealth
 from cachewatch.store.schema import filled
 from cachewatch.store.transactions_and_upgrades import Connection
@@ -112,16 +112,7 @@ def read_status(context: Context) -> ServiceStatus:
             streams=tuple(_stream(slots, stream) for stream in streams_of(config)),
             quiet_until=is_over if is_over > now else None,
             channels=tuple(_channels(connection, config, now)),
-            held=tuple(
-                filled(
-                    HeldDigestStatus,
-                    stored,
-                    is_configured=stored.subscription in config.subscriptions,
-                    since=min([stored.created, *(hold.counted_from for hold in stored.holds)]),
-                    goes_out_at=goes_out_at(config, stored),
-                )
-                for stored in digests.all_held(connection)
-            ),
+            held=tuple(_held(config, stored) for stored in digests.all_held(connection)),
             silences=tuple(SilenceStatus(s.name, s.until, s.is_active(day), s.reason) for s in config.silences),
             suppressed=tuple(deliveries.all_suppressed(connection)),
             alerts=tuple(
@@ -134,13 +125,16 @@ def read_status(context: Context) -> ServiceStatus:
 
 def _stream(slots: Mapping[tuple[str, str], Slot], stream: Stream) -> StreamStatus:
     slot = None if stream.is_each_revision else slots.get((stream.subscription.name, stream.name))
-    return StreamStatus(
-        subscription=stream.subscription.name,
-        stream=stream.name,
-        schedule=stream.schedule.in_words(),
-        # A slot of another schedule is from an earlier configuration: the next pass replaces it.
-        due=None if slot is None or slot.schedule != stream.schedule_text else slot.due,
-    )
+    # A slot of another schedule is from an earlier configuration: the next pass replaces it.
+    due = None if slot is None or slot.schedule != stream.schedule_text else slot.due
+    name, schedule = stream.subscription.name, stream.schedule.in_words()
+    return StreamStatus(subscription=name, stream=stream.name, schedule=schedule, due=due)
+
+
+def _held(config: Config, stored: HeldDigest) -> HeldDigestStatus:
+    since = min([stored.created, *(hold.counted_from for hold in stored.holds)])
+    is_configured, end = stored.subscription in config.subscriptions, goes_out_at(config, stored)
+    return filled(HeldDigestStatus, stored, is_configured=is_configured, since=since, goes_out_at=end)
 
 
 def _channels(connection: Connection, config: Config, now: datetime) -> Iterator[ChannelStatus]:

@@ -21,7 +21,7 @@ from cachewatch.store import deliveries
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import Counter
 
-DAEMON = DaemonStatus(tick=1.0, job_failures={"digests": 2}, failing_jobs=0)
+DAEMON = DaemonStatus(tick=1.0, job_failures={"digests": 2}, failing_jobs=0, is_leader=True)
 HOUR = timedelta(hours=1)
 
 

@@ -196,16 +196,9 @@ class _RecordReader:
             raise ValueError("no package can have its name")
         if node.arch is None:
             raise ValueError("it has no arch")
-        return Binary(
-            package=node.name,
-            hash=spec_hash,
-            version=node.version,
-            compiler=spec_nodes.compiler_of(node, self._lookup, dependencies),
-            os=node.arch.platform_os,
-            platform=node.arch.platform,
-            target=node.arch.target_name,
-            variants=spec_nodes.variants_of(node),
-        )
+        compiler, variants = spec_nodes.compiler_of(node, self._lookup, dependencies), spec_nodes.variants_of(node)
+        os_, platform, target = node.arch.platform_os, node.arch.platform, node.arch.target_name
+        return Binary(node.name, spec_hash, node.version, compiler, os_, platform, target, variants)
 
     def _lookup(self, spec_hash: str) -> tuple[str, str] | None:
         """Return the name and version of the spec with this hash, or None if its record is missing or unreadable."""

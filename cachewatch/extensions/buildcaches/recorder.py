@@ -244,12 +244,6 @@ def holdings(address: str, packages: Collection[str], *, tag: str | None = None,
 
 
 def _signature(binary: Binary) -> Signature:
-    return Signature(
-        versions=(binary.version,),
-        compiler=spack.compiler(binary.compiler),
-        os=binary.os,
-        platform=binary.platform,
-        target=binary.target,
-        variants=spack.variants(binary.variants),
-        stacks=spack.stacks(binary.stacks),
-    )
+    compiler, variants = spack.compiler(binary.compiler), spack.variants(binary.variants)
+    where = binary.os, binary.platform, binary.target
+    return Signature((binary.version,), compiler, *where, variants, spack.stacks(binary.stacks))

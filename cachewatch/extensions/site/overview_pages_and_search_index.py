@@ -220,19 +220,17 @@ def revision_pages(catalogue: SiteContents) -> Iterator[tuple[str, View]]:
     numbers = [n for n, story in enumerate(stories) if story.facts]
     links = [Link(past.revisions[n].day or past.revisions[n].commit, _UP + past.revisions[n].path) for n in numbers]
     for n, earlier, later in zip(numbers, [None, *links], [*links[1:], None], strict=False):
-        yield (
-            past.revisions[n].path,
-            {
-                "tag": shown(past.tag),
-                "commit": past.revisions[n].revision,
-                "moment": past.revisions[n],
-                "before": past.revisions[n - 1],
-                "earlier": earlier,
-                "later": later,
-                "total": stories[n].total,
-                "sections": [_section(section, packages) for section in stories[n].sections],
-            },
-        )
+        view = {
+            "tag": shown(past.tag),
+            "commit": past.revisions[n].revision,
+            "moment": past.revisions[n],
+            "before": past.revisions[n - 1],
+            "earlier": earlier,
+            "later": later,
+            "total": stories[n].total,
+            "sections": [_section(section, packages) for section in stories[n].sections],
+        }
+        yield past.revisions[n].path, view
 
 
 def _section(section: Block, packages: Mapping[str, str]) -> View:
