@@ -201,7 +201,7 @@ def _find_of_environment(
     folders: tuple[Path, ...],
     replaced: Sequence[tuple[str, str, str]],
 ) -> Mapping[str, Causes]:
-    """Return the causes by hash in the environment; `replaced` has a package, that hash, and the one in a tag."""
+    """Return the causes by hash in the environment; `replaced` has packages, each with that hash and the one in a tag."""
     with closing(Repository(Path(git_dir))) as repository:
         recorded = [graph for tag in tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
         if not recorded:

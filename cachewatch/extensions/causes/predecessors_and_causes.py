@@ -55,7 +55,7 @@ class _GraphSpec(NamedTuple):
 def _compare_specs(
     old: GraphNode, new: GraphNode, before: Graph, after: Graph
 ) -> tuple[Sequence[Cause], Sequence[tuple[Dependency, Dependency]]]:
-    """Return the causes in two specs of a package themselves, and the pairs of their dependencies, also equal ones."""
+    """Return the causes that lie in two specs of a package themselves, and the pairs of all their dependencies."""
     had, has = _GraphSpec(old, old.dependencies, before), _GraphSpec(new, new.dependencies, after)
     compilers = _compiler_changes(had, has)
     is_rewritten = had.names_its_compiler is not has.names_its_compiler

@@ -256,7 +256,7 @@ class BestSnapshots(Struct, frozen=True, tag_field="schema", tag="cachewatch.bes
 def find_best(
     index: Index, hashes: Collection[str], *, most: int | None = None, takes_tag: Wanted = lambda _: True
 ) -> BestSnapshots:
-    """Return the tags, at most `most`, that had most of `hashes` at one time; of equals, first those that have them."""
+    """Return the tags, at most `most`, that had most of `hashes` at one time; of equals, those that have them now first."""
     wanted = set(hashes)
     spans: defaultdict[str, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for spec_hash in wanted:

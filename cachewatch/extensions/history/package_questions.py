@@ -123,15 +123,15 @@ def when_table(answer: When, is_for_people: bool) -> Table:
 
 
 def baseline_of(index: Index, package: int, tag: int) -> int | None:
-    """Return the revision in which specs of a document were added, or before; None if the index knows when each was."""
+    """Return the first revision of a document that is read, if its specs may be older; None if the index knows their age."""
     query = "SELECT baseline FROM document WHERE package = ? AND tag = ?"
     return next((number for (number,) in index.rows(query, (package, tag))), None)
 
 
 def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tuple[Signature, Span]]:
-    """Yield the specs of a document, added together up to revision `until`, and the span in which they were there.
+    """Yield the signature of specs that were added to a document together, up to revision `until`, and their span.
 
-    The spellings of a version are made equal; a span ends at OPEN if the specs are still there.
+    A version is always spelled alike. A span ends at OPEN if the specs are still there.
     """
     query = """SELECT DISTINCT build, stacks, first, coalesce(last, ?) FROM interval
         WHERE package = ? AND tag = ? AND first <= ?"""
@@ -240,7 +240,7 @@ def _day_of(index: Index, number: int, ends: Iterable[int]) -> str | None:
 def returned(index: Index, tag: str, number: int, statements: Iterable[Statement]) -> Mapping[str, str]:
     """Say of packages and stacks that are new after revision `number` until when the tag had them, by id of statement.
 
-    Nothing is said of what it never had, or not for 400 days.
+    Nothing is said of what the tag never had, or has not had for 400 days.
     """
     in_stack = """SELECT coalesce(last, ?) FROM interval JOIN stack USING (stacks)
         WHERE tag = ? AND name = ? AND first <= ?"""
@@ -258,7 +258,7 @@ def returned(index: Index, tag: str, number: int, statements: Iterable[Statement
 def facts_of(
     index: Index, tag: str, n: int, selection: Selection, concerns: Callable[[Statement | Line], bool] = lambda _: True
 ) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
-    """Return what revision `n` changed in the selected part of `tag`: in words if it `concerns` us, and all as values."""
+    """Return what revision `n` changed in the selected part of `tag`: in words what `concerns` accepts, as values all."""
     if not n:
         return (), []
     _, report = TagStates(index, tag, n - 1, lambda _: True).advance_and_compare(selection)
