@@ -89,9 +89,8 @@ def changesets(
         work = partial(_compare_batch, selection, make_collector, is_pruned, pair.difference.others)
         enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
         batches = _batches(pair.difference.all_documents, comparison.readers, work, enough, progress)
-        yield Changeset(
-            pair.before, pair.after, batches, partial(conclude, ComparedPair(comparison, pair, INLINE, selection))
-        )
+        finish = partial(conclude, ComparedPair(comparison, pair, INLINE, selection))
+        yield Changeset(pair.before, pair.after, batches, finish)
 
 
 def _batches(

@@ -313,9 +313,8 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
     asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]
     if not asked:
         return
-    values = {
-        name: set[str]().union(*(each.tally.seen.facts.get(fact, ()) for each in done)) for name, fact in FACTS.items()
-    }
+    seen = [changeset.tally.seen.facts for changeset in done]
+    values = {name: set[str]().union(*(facts.get(fact, ()) for facts in seen)) for name, fact in FACTS.items()}
     values["package"] = {document.package for pair in comparison.pairs for document in pair.difference.all_documents}
     left = unmatched(asked, values)  # the whole catalogue is read only for these
     if any(name == "stack" for name, _ in left):  # the tags' own lists may have it
@@ -338,9 +337,8 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
         # Documents that were not read, or are unreadable, may have it.
         is_unread = others is None and name in FACTS
         tags = first_of([safe_name(str(pair.after.tag)) for pair in comparison.pairs])
-        where = (
-            f"in {tags}; other tags did not change, and were not searched (--tag)" if is_unread else "on either side"
-        )
+        unsearched = f"in {tags}; other tags did not change, and were not searched (--tag)"
+        where = unsearched if is_unread else "on either side"
         sentence = f"--{name} {pattern}: {nothing_has(name, pattern, values, where)}"
         # A version is part of a range, unless it is a word.
         is_name = pattern.removeprefix("@").isalpha() if name == "versions" else is_plain(pattern)

@@ -449,9 +449,8 @@ def list_templates(*, templates_dir: Path | None, format_: str) -> None:
     own = _own(templates_dir)
     purposes = {**_TEMPLATES, **dict.fromkeys(sorted(own - _TEMPLATES.keys()), "your own")}
     if format_ == "json":
-        terminal.write_json(
-            "templates", [{"name": name, "purpose": said, "own": name in own} for name, said in purposes.items()]
-        )
+        rows = [{"name": name, "purpose": said, "own": name in own} for name, said in purposes.items()]
+        terminal.write_json("templates", rows)
         return
     terminal.write_lines(f"{'*' if name in own else ' '} {safe(name):<20} {said}" for name, said in purposes.items())
 
@@ -465,8 +464,7 @@ def list_templates(*, templates_dir: Path | None, format_: str) -> None:
 @TEMPLATES_OPTION
 def show_template(*, name: str, templates_dir: Path | None) -> None:
     """Print one of cachewatch's own templates, as a starting point, or with --templates-dir one of that folder."""
-    shown = template_source(name, templates_dir)
-    if shown is None:
+    if (shown := template_source(name, templates_dir)) is None:
         raise UsageError(f"no template {name}; see `cachewatch config template list`")
     terminal.write([shown[0].encode()], None)
 

@@ -68,21 +68,19 @@ _FILTERS = {
     "os": ("specs for these operating systems", ""),
     "compiler": ("specs built with these compilers", ""),
     "kind": ("these kinds of change (`cachewatch help kinds`)", "kinds"),
+    "versions": ("specs of these versions (@1.2:, @:2, @1.2.3)", ""),
 }
 _FILTER_OPTIONS = terminal.with_options(
     *(
         click.option(
             f"--{name}",
             multiple=True,
-            metavar="GLOB",
+            metavar="RANGE" if name == "versions" else "GLOB",
             shell_complete=completing(completed) if completed else None,
             help=f"Only {selected}.",
         )
         for name, (selected, completed) in _FILTERS.items()
-    ),
-    click.option(
-        "--versions", multiple=True, metavar="RANGE", help="Only specs of these versions (@1.2:, @:2, @1.2.3)."
-    ),
+    )
 )
 _EXPLAINED = ("text", "json", "jsonl", "markdown")  # formats that say why
 _HASH = re.compile(r"/[a-z0-9]{4,32}")
@@ -104,7 +102,7 @@ Format = tuple[Callable[[], Collector], Callable[[Iterable[Changeset]], Iterator
 @click.command(
     cls=GroupedOptions,
     groups={
-        "Filters (each may be repeated; ! before a value excludes)": [*_FILTERS, "versions"],
+        "Filters (each may be repeated; ! before a value excludes)": list(_FILTERS),
         "Output": ["format_", "stat", "is_all", "why", "output", "color", "quiet"],
         "Gates": ["exit_code", "fail_on"],
     },

@@ -301,10 +301,8 @@ class _Preview:
         self.draft = compose(service, stream, state, since=since)
         # The stream begins at the newest revisions, and has nothing to report yet.
         self._is_silent = not since and not state.positions and not any(map(_begins_earlier, stream.sources))
-        # The sources of which nothing was fetched yet but is needed.
-        self.unfetched = [
-            each for each in stream.sources if not self._is_silent and state.sources[each.name].revision is None
-        ]
+        needed = () if self._is_silent else stream.sources  # of which something must have been fetched
+        self.unfetched = [each for each in needed if state.sources[each.name].revision is None]
         is_new = any(span.before.revision != span.after.revision for span in self.draft.digest.spans)
         is_due = since is not None or is_new or not stream.is_each_revision
         self.is_sent = is_due and not is_left_out(stream, state, self.draft, service.clock())

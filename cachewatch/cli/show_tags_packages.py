@@ -113,9 +113,8 @@ def show(
             elif is_long:
                 pieces = tables.write_table(tables.specs_table(shown), "text", colours, terminal.width())
             else:
-                pieces = _paragraphs(
-                    tables.render_inventory(each, palette=colours, width=terminal.width()) for each in shown
-                )
+                width = terminal.width()
+                pieces = _paragraphs(tables.render_inventory(each, palette=colours, width=width) for each in shown)
         terminal.write(pieces, output, is_for_people=format_ == "text")
 
 

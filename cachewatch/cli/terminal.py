@@ -5,7 +5,6 @@ import shutil
 import signal
 import stat
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -13,6 +12,7 @@ from functools import reduce
 from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from time import monotonic
 from typing import Any
 
 import click
@@ -76,11 +76,8 @@ _MANY_PIECES = 500
 class ProgressLine:
     """Shows progress on one line of standard error, if it is a terminal and `is_wanted`."""
 
-    def __init__(
-        self, doing: str = "comparing", *, is_wanted: bool = True, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, doing: str = "comparing", *, is_wanted: bool = True) -> None:
         self._doing = doing
-        self._clock = clock
         self._is_shown = is_wanted and is_drawing()
         self.git_report = self.git if self._is_shown else None  # shows git's progress
         self._is_drawn = False
@@ -92,7 +89,7 @@ class ProgressLine:
         self._done = self._done_at_start = done or 0
         is_long = total - self._done >= (LONG_BYTES if done is None else _MANY_PIECES)
         self._total = total if self._is_shown and is_long else 0
-        self._start = self._clock()
+        self._start = monotonic()
 
     def advance(self, size: int) -> None:
         """Count `size` more bytes or pieces as done, and draw the line."""
@@ -100,7 +97,7 @@ class ProgressLine:
             return
         self._done += size
         share, left = self._done / self._total, ""
-        elapsed, done = self._clock() - self._start, self._done - self._done_at_start
+        elapsed, done = monotonic() - self._start, self._done - self._done_at_start
         if elapsed >= 3 and done:  # at the present speed, which the first seconds do not show
             left = f", {how_long(elapsed / done * (self._total - self._done))} left"
         self._draw("" if share >= 1 else f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}{left}")

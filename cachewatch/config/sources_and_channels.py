@@ -200,9 +200,8 @@ MAIL_TYPES = ("email", "sendmail", "maildir")
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 
-def _place(text: str, context: ConfigContext) -> str:
-    """Return a path with placeholders, relative to the folder of the configuration file."""
-    return str(context.folder / text)
+# A path with placeholders, relative to the folder of the configuration file.
+_PATH = FromText(lambda text, file: str(file.folder / text))
 
 
 def _html_size(text: str) -> int:
@@ -330,9 +329,7 @@ class FileConfig(ChannelConfig):
 
     forms: ClassVar[frozenset[Form]] = frozenset({Form.MARKDOWN, Form.PAGE, Form.JSON})
     type: Literal["file"] = _type("file")
-    path: Annotated[
-        str, FromText(_place), placeholders("subscription", "period", "key", "ext", needed="subscription")
-    ] = key(
+    path: Annotated[str, _PATH, placeholders("subscription", "period", "key", "ext", needed="subscription")] = key(
         "path of the files, with `{subscription}`, with `{period}` or `{key}` to tell digests apart,"
         " and optionally `{ext}`; no other channel may write to it"
     )
@@ -363,7 +360,7 @@ class FeedConfig(ChannelConfig):
 
     forms: ClassVar[frozenset[Form]] = frozenset({Form.FEED})
     type: Literal["feed"] = _type("feed")
-    path: Annotated[str, FromText(_place), placeholders("subscription", needed="subscription")] = key(
+    path: Annotated[str, _PATH, placeholders("subscription", needed="subscription")] = key(
         "path of the feeds, with `{subscription}`; no other channel may write to it"
     )
     entries: Annotated[int, whole_number(1, 10_000)] = key("maximum number of digests in a feed", 100)

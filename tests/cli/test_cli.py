@@ -319,7 +319,8 @@ def test_a_progress_bar_estimates_the_rest(monkeypatch: pytest.MonkeyPatch, caps
     """Once enough is done; what was done before this run says nothing about its pace."""
     monkeypatch.setattr("cachewatch.cli.terminal.is_drawing", lambda: True)
     seconds = iter([100.0, 101.0, 110.0, 1900.0, *[100.0 + 100 * 3600] * 4])
-    line = ProgressLine("indexing", clock=lambda: next(seconds))
+    monkeypatch.setattr("cachewatch.cli.terminal.monotonic", lambda: next(seconds))
+    line = ProgressLine("indexing")
     line.begin(10_000, 5_000)
     for said in ("51%", "52%, 4 minutes left", "53%, 8 hours left", "54%, 47 days left"):
         line.advance(100)
