@@ -26,12 +26,11 @@ from cachewatch.core.names_and_layouts import ANYWHERE, CATALOGUE, PUBLIC_REPOSI
 from cachewatch.core.versions_spellings_targets import Versions, sorted_versions
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.errors import CachewatchError, DocumentError, SourceError, UsageError
-from cachewatch.git.layouts import catalogue_of, nothing_found
 from cachewatch.git.local_repository import Repository, is_in_repository
 from cachewatch.git.remote_urls_and_fetching import clone_folder, is_url, open_clone, open_repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
 from cachewatch.git.tags_and_documents import read_package, stacks_of, tags_of
-from cachewatch.git.trees import folders
+from cachewatch.git.trees import catalogue_of, folders, nothing_found
 from cachewatch.report.words import MOST_NAMES, first_of
 from cachewatch.sources.folders_and_unreadable_files import holds_document, record_folder
 

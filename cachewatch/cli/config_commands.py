@@ -31,11 +31,10 @@ from cachewatch.core.filters_and_spec_patterns import Globs, every_compiler
 from cachewatch.core.names_and_layouts import did_you_mean, in_order
 from cachewatch.environments import open_environment
 from cachewatch.errors import CachewatchError, ConfigError, DeliveryError, TemplateError, UnknownRevision, UsageError
-from cachewatch.git.layouts import nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve, resolve_upstream
 from cachewatch.git.tags_and_documents import list_revision, stacks_of, tags_of
-from cachewatch.git.trees import folders
+from cachewatch.git.trees import folders, nothing_found
 from cachewatch.operators.explaining_subscriptions import explain_package
 from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice, RenderedDigest

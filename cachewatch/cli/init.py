@@ -21,11 +21,11 @@ from cachewatch.config.sources_and_channels import PORTS
 from cachewatch.config.value_types_and_secrets import check_name, parse_host, parse_mail
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout
 from cachewatch.errors import CachewatchError, UsageError
-from cachewatch.git.layouts import nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.remote_urls_and_fetching import is_url
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import tags_of
+from cachewatch.git.trees import nothing_found
 from cachewatch.http.allowed_addresses import is_loopback
 from cachewatch.report.template_rendering import render
 from cachewatch.sources import folders_and_unreadable_files as folders

@@ -34,10 +34,10 @@ from cachewatch.documents.front_matter_and_limits import BOM
 from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.environments import open_environment, published, recorded_in
 from cachewatch.errors import CachewatchError, DocumentError, UnknownRevision, UnreadableDocument, UsageError
-from cachewatch.git.layouts import locate, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
 from cachewatch.git.tags_and_documents import list_revision, read_documents, read_package, stacks_of, tags_of
+from cachewatch.git.trees import locate, nothing_found
 from cachewatch.hooks import extensions
 from cachewatch.report import tables_and_listings as tables
 from cachewatch.report.diff_blocks_and_colours import fitted

@@ -1,4 +1,4 @@
-"""Recognize documents among the text files that git (`git/layouts.py`) or a folder (`sources/`) lists.
+"""Recognize documents among the text files that git (`git/trees.py`) or a folder (`sources/`) lists.
 
 Where documents do not lie in `_cache/`, a file is one if its front matter has `spec_details`.
 """

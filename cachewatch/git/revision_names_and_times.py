@@ -14,9 +14,8 @@ from cachewatch.config.schedules_and_dates import as_datetime
 from cachewatch.core.kinds_and_specs import Side
 from cachewatch.core.names_and_layouts import ENDINGS, did_you_mean
 from cachewatch.errors import SourceError, UnknownRevision
-from cachewatch.git.layouts import catalogue_of, documents_beside, nothing_found, stored_catalogue
 from cachewatch.git.local_repository import Object, Repository
-from cachewatch.git.trees import folders
+from cachewatch.git.trees import catalogue_of, documents_beside, folders, nothing_found, stored_catalogue
 
 _TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
 _STEPS = re.compile(r"(.+?)(?:~\d*|\^)+")

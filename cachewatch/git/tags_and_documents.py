@@ -18,7 +18,6 @@ from cachewatch.documents.front_matter_and_limits import read_tags_file
 from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse_side
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
-from cachewatch.git.layouts import catalogue_of, ignored_documents_note, locate, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, count_between, resolve
 from cachewatch.git.trees import (
@@ -26,10 +25,14 @@ from cachewatch.git.trees import (
     MadeTree,
     TreeDifference,
     blobs_of,
+    catalogue_of,
     document_of,
     folder_of,
     folders,
+    ignored_documents_note,
     ignored_entries_note,
+    locate,
+    nothing_found,
 )
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 

@@ -11,10 +11,10 @@ from conftest import Run
 from helpers import document, history, record, records, spec_hash, write
 from upstream import git
 
-from cachewatch.git import layouts, trees
-from cachewatch.git.layouts import memory_of
+from cachewatch.git import trees
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
+from cachewatch.git.trees import memory_of
 
 # How documents may lie: what becomes of the tag and package of each.
 LAYOUTS = ("{package}.md", "docs/{tag}/{package}.txt", "c/{tag}/{package}/specs.md")
@@ -133,7 +133,7 @@ def test_an_overwritten_document(run: Run, tmp_path: Path, layout: str, monkeypa
     contents = {"zlib": b"hello\n", "hdf5": b"---\ntitle: hdf5\n---\n"}
     damaged = {layout.format(tag="develop", package=name): content for name, content in contents.items()}
     repository = history(tmp_path / "r.git", before, after | damaged, before)
-    monkeypatch.setattr(layouts, "_MOST_KEPT", 0)
+    monkeypatch.setattr(trees, "_MOST_KEPT", 0)
 
     for first, second in (("HEAD~2", "HEAD~1"), ("HEAD~1", "HEAD")):
         result = run("diff", first, second, "--repo", repository, "--format", "json")

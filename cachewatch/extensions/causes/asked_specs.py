@@ -24,11 +24,10 @@ from cachewatch.documents.parsing_and_diagnostics import parse
 from cachewatch.documents.spec_nodes_and_graphs import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
 from cachewatch.extensions.causes import predecessors_and_causes as predecessors
-from cachewatch.git.layouts import stored_catalogue
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
 from cachewatch.git.tags_and_documents import document_in, packages_in, tree_of
-from cachewatch.git.trees import folder_of
+from cachewatch.git.trees import folder_of, stored_catalogue
 
 _NOTHING: MadeOf = (graphs.Ingredients(), ())
 _HASH = re.compile(r"/?(?P<hash>[a-z0-9]{7,64})")

@@ -23,9 +23,9 @@ from cachewatch.extensions.history import build as indexing
 from cachewatch.extensions.history import package_questions as questions
 from cachewatch.extensions.history.index_lookup import Index
 from cachewatch.extensions.history.schema_and_location import NAME, VARIABLE, check_is_index, index_path
-from cachewatch.git.layouts import catalogue_of, nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
+from cachewatch.git.trees import catalogue_of, nothing_found
 from cachewatch.report.digests.spack_commands import public_mirror
 from cachewatch.report.json_and_csv import pretty_json
 from cachewatch.report.tables_and_listings import Table, write_table

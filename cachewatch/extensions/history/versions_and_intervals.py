@@ -22,9 +22,18 @@ from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.schema_and_location import pack, unpack
-from cachewatch.git.layouts import catalogue_of, catalogues_of, stored_catalogue
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.trees import REPLACED, TreeEntry, is_odd, listing, problem_of, tree_of_entry
+from cachewatch.git.trees import (
+    REPLACED,
+    TreeEntry,
+    catalogue_of,
+    catalogues_of,
+    is_odd,
+    listing,
+    problem_of,
+    stored_catalogue,
+    tree_of_entry,
+)
 
 _LOOKED_BACK = 50  # revisions, for documents that were overwritten before the first one
 

@@ -33,11 +33,10 @@ from cachewatch.extensions.site.package_histories import (
     step_of,
     story_of,
 )
-from cachewatch.git.layouts import nothing_found
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, commit_time
 from cachewatch.git.tags_and_documents import stacks_of, tags_of
-from cachewatch.git.trees import folders
+from cachewatch.git.trees import folders, nothing_found
 from cachewatch.report.diff_blocks_and_colours import Requested
 from cachewatch.report.diff_formats_and_alike_tags import read_report
 from cachewatch.report.words import first_of
