@@ -193,16 +193,16 @@ def parse_side(
 
 
 def about_pair(pair: Read) -> Piece:
-    """Return package, object ids and size of a pair of documents, for the worker."""
+    """Return object ids and size of a pair of documents, for the worker."""
     documents, *contents = pair
     names = tuple(blob.name if blob else "" for blob in (documents.before, documents.after))
-    return Piece(documents.package, names, sum(len(content) for content in contents if isinstance(content, bytes)))
+    return Piece(names, sum(len(content) for content in contents if isinstance(content, bytes)))
 
 
 def about_content(read: tuple[Blob, Content | None]) -> Piece:
-    """Return package, object id and size of one document, for the worker."""
+    """Return object id and size of one document, for the worker."""
     blob, content = read
-    return Piece(blob.package, (blob.name,), len(content) if isinstance(content, bytes) else 0)
+    return Piece((blob.name,), len(content) if isinstance(content, bytes) else 0)
 
 
 class Problems(msgspec.Struct):

@@ -381,7 +381,7 @@ def _is_usable(repository: Repository, revision: Revision, package: str, later: 
         return False  # not in this clone
     if not isinstance(document, Blob) or found is None:
         return document is None
-    about = Piece(package, (document.name,), len(found.content))
+    about = Piece((document.name,), len(found.content))
     ((_, is_readable),) = isolation.each(_is_readable, [(document, found.content)], lambda _: about)
     return is_readable is True
 

@@ -18,7 +18,6 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from msgspec import Struct
@@ -231,9 +230,8 @@ _SECONDS_A_PIECE, _SECONDS_A_MEGABYTE = 0.5, 0.5
 
 
 class Piece(NamedTuple):
-    """Package, object ids and size of the documents in one item of work."""
+    """Object ids and size of the documents in one item of work."""
 
-    package: str
     versions: tuple[str, ...]  # the object ids of its documents
     size: int  # bytes
 
@@ -241,9 +239,11 @@ class Piece(NamedTuple):
 class Isolation:
     """Runs work on batches of items: in a worker, within a time limit for one source; or, without one, in this process."""
 
-    def __init__(self, worker: Worker | None = None, refused: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(self, worker: Worker | None = None, refused: Mapping[str, str] | None = None) -> None:
         self._worker = worker
-        self.refused = dict(refused)  # documents that ended a worker, by object id, with the reason: not read again
+        self.refused = dict(
+            refused or {}
+        )  # documents that ended a worker, by object id, with the reason: not read again
         self._left = _BUDGET_SECONDS  # of processor time, so that other sources are not kept waiting
 
     def each(

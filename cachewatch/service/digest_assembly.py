@@ -365,4 +365,4 @@ def _about_file(path: Path) -> Piece:
     with suppress(OSError):
         found = file_of(path).stat()
         versions = (f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",)
-    return Piece(str(path), versions, 0)
+    return Piece(versions, 0)

@@ -400,9 +400,9 @@ def _with_places_of(package: str, contents: Sequence[tuple[Blob, Content]], name
 
 
 def _about_lost(lost: _Lost) -> Piece:
-    package, contents, _ = lost
+    _, contents, _ = lost
     sizes = (len(content) for _, content in contents if isinstance(content, bytes))
-    return Piece(package, tuple(blob.name for blob, _ in contents), sum(sizes))
+    return Piece(tuple(blob.name for blob, _ in contents), sum(sizes))
 
 
 def _is_elsewhere(line: Line, departure: Departure) -> bool:

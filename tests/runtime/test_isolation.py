@@ -27,7 +27,7 @@ def shout(words: Sequence[str]) -> list[str]:
 
 
 def about(word: str) -> Piece:
-    return Piece(word, (f"object of {word}",), MEGABYTE)
+    return Piece((f"object of {word}",), MEGABYTE)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def spin(seconds: Sequence[float]) -> list[float]:
 
 
 def about_seconds(seconds: float) -> Piece:
-    return Piece(f"{seconds}", (f"object of {seconds}",), 4 * MEGABYTE)
+    return Piece((f"object of {seconds}",), 4 * MEGABYTE)
 
 
 @pytest.fixture

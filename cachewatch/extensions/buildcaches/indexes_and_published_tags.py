@@ -1,4 +1,4 @@
-"""Read the index of a build cache, and put the specs of several indexes together to those of tags.
+"""Read the index of a build cache, and put the specs of the indexes of a tag together.
 
 An index is a database of Spack; only its specs that are in the cache count. They are kept in a temporary file, by
 package: a million of them would take as much memory as their index. A catalogue of build caches, such as that of all

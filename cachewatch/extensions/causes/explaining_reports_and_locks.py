@@ -62,7 +62,7 @@ class RepositoryCauses:
             if self._repository.objects().get(f"{new[0]}:{CATALOGUE}/{new[1]}/{TAG_GRAPH}") is None:
                 return ()
             # Graphs are about as large as four times the difference.
-            about = Piece("dependency graph", (*old, *new), 4 * pair.difference.size)
+            about = Piece((*old, *new), 4 * pair.difference.size)
             rebuilt = _apart(isolation, partial(_find_rebuilt, git_dir, old, new), about)
             if isinstance(rebuilt, WorkFailed):
                 log.warning("causes.unknown", tag=new[1], error=str(rebuilt))
@@ -95,7 +95,7 @@ class RepositoryCauses:
         if not replaced:
             return coverage
         find = partial(_find_of_environment, self._repository.git_dir, tags, lock, folders, replaced)
-        reasons = _apart(isolation, find, Piece("dependency graph", tags[0], 0))
+        reasons = _apart(isolation, find, Piece(tags[0], 0))
         if isinstance(reasons, WorkFailed):
             warn(str(reasons))
             return coverage
