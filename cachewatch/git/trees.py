@@ -21,8 +21,7 @@ from cachewatch.core.changesets import USUAL_BYTES, Blob, Difference, DocumentPa
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind, Unreadable
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, not_compared, why_contested
-from cachewatch.documents import recognizing_documents as recognition
-from cachewatch.documents.recognizing_documents import Claim
+from cachewatch.documents import front_matter_and_limits as front_matter
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.local_repository import FULL_ID, Repository, object_id
 
@@ -295,7 +294,7 @@ class Located(Struct, frozen=True):
         """Diagnostics about files that have the name of documents but are none: empty ones, and a note on others."""
         places = {path for tree in self.places.values() for _, _, (path, *_) in tree.entries.values()}
         ids = ((path, self.files[path]) for path in self.others - places)
-        return recognition.no_documents(((path, key == object_id("blob", b"", key)) for path, key in ids), places)
+        return front_matter.no_documents(((path, key == object_id("blob", b"", key)) for path, key in ids), places)
 
 
 # How many entries a folder has; name and id of each file in it that may be a document; and the trees of its folders.
@@ -307,7 +306,7 @@ class _KnownDocuments(Struct):
 
     stored: dict[str, str | None] = {}  # the tree that git stores, by commit
     located: dict[str, Located] = {}  # by commit
-    claims: dict[str, Claim | None] = {}  # by id of the file
+    claims: dict[str, front_matter.Claim | None] = {}  # by id of the file
     folders: dict[str, _Folder] = {}  # by id of the tree
     kept: int = 0  # the entries in `located` and `folders`
 
@@ -398,11 +397,11 @@ def _locate(repository: Repository, commits: Sequence[str]) -> list[Located]:
     every = dict.fromkeys(key for files in new.values() for key in files.values()) if layout.reads_contents else {}
     unread = [key for key in every if key not in known]
     repository.obtain(unread)
-    beginnings = repository.objects().beginnings(unread, most=recognition.MOST_BYTES)
-    known |= zip(unread, map(recognition.claim_of, beginnings), strict=True)
+    beginnings = repository.objects().beginnings(unread, most=front_matter.MOST_BYTES)
+    known |= zip(unread, map(front_matter.claim_of, beginnings), strict=True)
     for commit, files in new.items():
-        claims = {path: known[files[path]] if every else Claim() for path in sorted(files)}
-        recognized = recognition.recognize(layout, claims)
+        claims = {path: known[files[path]] if every else front_matter.Claim() for path in sorted(files)}
+        recognized = front_matter.recognize(layout, claims)
         if not recognized.documents and not layout.pattern and _odd_at(repository, commit, CATALOGUE):
             raise BrokenSource(
                 f"{repository.path}: in revision {commit[:10]}, {CATALOGUE} is a link or a module, and what it leads to"
@@ -508,7 +507,7 @@ def _is_document(repository: Repository, key: str) -> bool:
             return False
         if blob is None:
             return False
-        claims[key] = recognition.claim_of(blob.content)
+        claims[key] = front_matter.claim_of(blob.content)
     return claims[key] is not None
 
 

@@ -31,9 +31,9 @@ from cachewatch.core.names_and_layouts import (
     not_compared,
     why_contested,
 )
-from cachewatch.documents.front_matter_and_limits import MAX_BYTES, read_tags_file
+from cachewatch.documents import front_matter_and_limits as front_matter
+from cachewatch.documents.front_matter_and_limits import MAX_BYTES, Claim, claim_of, no_documents, recognize
 from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE
-from cachewatch.documents.recognizing_documents import NO_DOCUMENT, Claim, claim_of, no_documents, recognize
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.trees import MAX_ENTRIES, ignored_entries_note
 from cachewatch.git.writing_revisions import Recording, open_recording
@@ -45,6 +45,7 @@ _HASH = re.compile(r"/[a-z2-7]{7,32}")
 _GIT_NAME = re.compile(r"([A-Z]+_)?HEAD")
 _LARGEST_TAGS = 2**20
 _NOWHERE = "is a link that leads nowhere"
+_KEPT_AS_RECORDED = "what was recorded of it stays: now it is no document, or not the only one of its package and tag"
 
 
 class FileReader(Struct, frozen=True):
@@ -111,7 +112,7 @@ def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
     if not file.is_file():
         return {}
     try:
-        return read_tags_file(read_inside(Path(name), TAGS_FILE, most=_LARGEST_TAGS))
+        return front_matter.read_tags_file(read_inside(Path(name), TAGS_FILE, most=_LARGEST_TAGS))
     except OSError as error:
         raise SourceError(f"{file}: {error.strerror}") from error
 
@@ -171,16 +172,15 @@ def title_of(listing: Listing) -> str:
 
 def _list_catalogue(name: str) -> list[Listing]:
     """List the documents in `_cache/` if `name` is that folder, contains it or is a tag in it; else nothing."""
-    whole = os.path.abspath(name)  # noqa: PTH100  a link may be called as it likes
-    if os.path.basename(os.path.dirname(whole)) == CATALOGUE:  # noqa: PTH119, PTH120
-        listings = [_list_tag(name, name, os.path.basename(whole), is_one_tag=True)]  # noqa: PTH119
-        return [listing for listing in listings if listing.blobs]
-    root = name if os.path.basename(whole) == CATALOGUE else os.path.join(name, CATALOGUE)  # noqa: PTH118, PTH119
+    whole = Path(os.path.abspath(name))  # noqa: PTH100  a link may be called as it likes
+    if whole.parent.name == CATALOGUE:
+        listing = _list_tag(name, name, whole.name, is_one_tag=True)
+        return [listing] if listing.blobs else []
+    root = name if whole.name == CATALOGUE else os.path.join(name, CATALOGUE)  # noqa: PTH118  it begins as `name` does
     if not Path(root).is_dir():
         return []
     tags = [tag for tag in _entries(root) if is_name(os.fsencode(tag.name)) and tag.is_dir()]
-    listings = [_list_tag(name, tag.path, tag.name) for tag in tags]
-    listings = [listing for listing in listings if listing.blobs]
+    listings = [listing for tag in tags if (listing := _list_tag(name, tag.path, tag.name)).blobs]
     if listings:
         folders = sorted({name, root, *(tag.path for tag in tags)})
         files = (Path(entry.path) for folder in folders for entry in _entries(folder) if not entry.is_dir())
@@ -198,9 +198,8 @@ def with_note(listing: Listing, path: str, message: str) -> Listing:
 def _list_tag(name: str, folder: str, tag: str, *, is_one_tag: bool = False) -> Listing:
     entries = [(entry.name, file) for entry in _entries(folder) if (file := _document_in(entry))]
     blobs = {package: Blob(file, _size(file)) for package, file in entries if is_name(os.fsencode(package))}
-    refused = [os.fsencode(package) for package, _ in entries if package not in blobs]
-    diagnostics = tuple(ignored_entries_note(folder, refused))
-    return Listing(Side(name=name, tag=tag), blobs, FileReader(), diagnostics, is_one_tag=is_one_tag)
+    note = ignored_entries_note(folder, [os.fsencode(package) for package, _ in entries if package not in blobs])
+    return Listing(Side(name=name, tag=tag), blobs, FileReader(), tuple(note), is_one_tag=is_one_tag)
 
 
 def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
@@ -227,7 +226,7 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
     diagnostics = (
         *(replace(each, path=root + each.path) for each in known.diagnostics),
         *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, why) for path, why in sorted(unread.items())),
-        *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, NO_DOCUMENT) for path in replaced),
+        *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, front_matter.NO_DOCUMENT) for path in replaced),
         *_renamed(name, {paths[0]: place[1] for place, paths in known.documents.items() if not paths[1:]}),
     )
     others = {**dict.fromkeys((*other_files, *chain(*contested)), ""), **unread}
@@ -317,7 +316,7 @@ def _renamed(name: str, documents: Mapping[str, str]) -> Iterator[Diagnostic]:
         yield Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
 
 
-def _claim(path: str) -> "Claim | str | None":
+def _claim(path: str) -> Claim | str | None:
     """Return package and tag that a file names; None if it is no document, or a text why it cannot be read."""
     try:
         return claim_of(read_beginning(path, MAX_BYTES, opening=b"---"))
@@ -340,14 +339,14 @@ def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
         entries += len(listed)
         if entries > MAX_ENTRIES:
             raise _too_many(root)
-        for entry in listed:
+        for entry in (entry for entry in listed if entry.name != ".git"):
             try:
                 is_folder = entry.is_dir()
             except OSError:  # a link to something unreadable may be one
                 is_folder = True
-            if is_folder and entry.name != ".git":
+            if is_folder:
                 waiting.append(f"{inside}{entry.name}/")
-            elif entry.name != ".git":
+            else:
                 yield inside + entry.name
 
 
@@ -421,10 +420,7 @@ def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tup
             if path not in others and not any(each.endswith("/") and path.startswith(each) for each in others):
                 recording.remove(path)
             elif path in others and not others[path] and root + path not in reported:
-                message = (
-                    "what was recorded of it stays: now it is no document, or not the only one of its package and tag"
-                )
-                diagnostics.append(Diagnostic(root + path, DiagnosticKind.UNREADABLE, message))
+                diagnostics.append(Diagnostic(root + path, DiagnosticKind.UNREADABLE, _KEPT_AS_RECORDED))
         changed = {path for blob in blobs for path in (Path(blob.name), Path(blob.name).parent, Path(name))}
         # The time of the last change, so that recording the same folder again makes the same revision.
         newest = max([0.0, *(path.stat().st_mtime for path in changed if path.exists())])
