@@ -71,17 +71,14 @@ _NOT_PUBLIC = tuple(map(ip_network, ("168.63.129.16", "192.0.0.0/24", "64:ff9b:1
 
 
 async def check_target(url: str, target: str) -> None:
-    """Raise HttpError if `target` is a private address, but `url`, which refers to it, is public.
-
-    All addresses of a host name count. A name that cannot be resolved here is left to the proxy.
-    """
-    await _check(url, target, await _addresses(target))
+    """Raise HttpError if `target` has a private address, but `url`, which refers to it, is public."""
+    await _check(url, target, await _addresses(target))  # a name that cannot be resolved here is left to the proxy
 
 
 def connection_check(url: str, target: str) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
-    """Return a trace function for httpx that checks as `check_target` does, but the address that is really connected to.
+    """Return a trace function for httpx that checks, before anything is sent, the address that is really connected to.
 
-    A name may resolve to another one a moment later. Nothing is sent before the check.
+    A name may resolve to another address a moment after `check_target` asked.
     """
     host = ""
 
@@ -90,11 +87,10 @@ def connection_check(url: str, target: str) -> Callable[[str, Mapping[str, Any]]
         if event == "connection.connect_tcp.started":
             host = str(info["host"])
         if event == "connection.connect_tcp.complete" and host == urlsplit(target).hostname:  # else it is a proxy
-            stream = info["return_value"]
             try:
-                await _check(url, target, [peer(stream)])
+                await _check(url, target, [peer(info["return_value"])])
             except HttpError:
-                await stream.aclose()
+                await info["return_value"].aclose()
                 raise
 
     return trace
