@@ -53,14 +53,13 @@ def compare_sides(
 
 def _file_of(repository: Repository, name: str) -> Listing | None:
     """Return a listing of the one document that `name` (REVISION:PATH) means; None if there is no such file."""
-    file = file_of(repository, name)
-    if file is None:
+    found = file_of(repository, name)
+    if found is None:
         return None
-    revision, path, content = file
-    package, tag = folders.identified(path, content.content)
-    blob = Blob(content.id, len(content.content), folder=path)
-    side = replace(revision.side(tag), name=name)
-    return Listing(side, {package: blob}, GitReader(repository), (), is_one_document=True)
+    revision, path, file = found
+    package, tag = folders.identified(path, file.content)
+    blobs, side = {package: Blob(file.id, len(file.content), folder=path)}, replace(revision.side(tag), name=name)
+    return Listing(side, blobs, GitReader(repository), (), is_one_document=True)
 
 
 def _list_revision(repository: Repository, name: str, others: list[Listing], wanted_tag: Wanted) -> list[Listing]:
@@ -103,17 +102,12 @@ def _match(old: list[Listing], new: list[Listing], wanted_tag: Wanted) -> list[t
                 f"{many[0].side.name} holds several tags, and none is {tag}; "
                 f"name the folder of the one to compare with {only[0].side.name}"
             )
-    had, has = (
-        {listing.side.tag or "": listing for listing in side if not _is_nothing(listing)} for side in (old, new)
-    )
+    had, has = ({it.side.tag or "": it for it in side if not _is_nothing(it)} for side in (old, new))
     tags = tag_names.in_order(had.keys() | has.keys())
-    pairs = [
-        (had.get(tag) or _nothing(old[0], tag), has.get(tag) or _nothing(new[0], tag))
-        for tag in filter(wanted_tag, tags)
-    ]
-    if not pairs:
+    wanted = [tag for tag in tags if wanted_tag(tag)]
+    if not wanted:
         raise UsageError(no_tag_matches(wanted_tag, tags))
-    return pairs
+    return [(had.get(tag) or _nothing(old[0], tag), has.get(tag) or _nothing(new[0], tag)) for tag in wanted]
 
 
 def _nothing(like: Listing, tag: str) -> Listing:
@@ -153,16 +147,13 @@ def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
         return path.suffix not in ENDINGS or wanted(path.parent.name if path.name == DOCUMENT else path.stem)
 
     is_by_name = not any(side.is_one_document or side.is_one_tag or _is_nothing(side) for side in (old, new))
+    diagnostics = tuple(filter(concerns, old.diagnostics + new.diagnostics))
     return TagPair(
         before=old.side,
         after=new.side,
         is_new_tag=is_by_name and not had,
         is_lost_tag=is_by_name and not has,
-        difference=Difference(
-            all_documents=tuple(pairs),
-            takes=wanted,
-            diagnostics=tuple(filter(concerns, old.diagnostics + new.diagnostics)),
-        ),
+        difference=Difference(all_documents=tuple(pairs), takes=wanted, diagnostics=diagnostics),
     )
 
 
@@ -176,9 +167,9 @@ def split_range(text: str) -> tuple[str, str] | None:
     # Paths and searches for words (:/words) may have dots; names of revisions cannot.
     if match is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or os.path.exists(text):  # noqa: PTH110  a name that is too long for a file is no error
         return None
-    before, dots, after = match.groups()
-    if folders.is_documents(before) or folders.is_documents(after):
-        raise UsageError(f"{text}: of paths, write `cachewatch diff {before or NEWEST} {after or NEWEST}`")
-    if dots != "..":
-        raise UsageError(f"{text}: write {before or NEWEST}..{after or NEWEST}, which compares the two themselves")
-    return before or NEWEST, after or NEWEST
+    names = before, after = match[1] or NEWEST, match[3] or NEWEST
+    if any(map(folders.is_documents, names)):
+        raise UsageError(f"{text}: of paths, write `cachewatch diff {before} {after}`")
+    if match[2] != "..":
+        raise UsageError(f"{text}: write {before}..{after}, which compares the two themselves")
+    return names
