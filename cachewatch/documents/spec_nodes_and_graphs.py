@@ -272,14 +272,14 @@ def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
 
 def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
     """Read a `graph.json` by short name or hash. Raises UnreadableDocument, with `path`, if it is invalid."""
-    ingredients_by_name: dict[str, MadeOf] = {}
+    made_of: dict[str, MadeOf] = {}
     with _reading(content, path):
         for group in _decode_groups(content):
             ingredients = _interned(group)
             for name, below in group.specs.items():
                 _check(name, ingredients, below)
-                ingredients_by_name[name] = ingredients, below
-    return ingredients_by_name
+                made_of[name] = ingredients, below
+    return made_of
 
 
 def read_tag_graph(content: bytes, path: str) -> Mapping[str, GraphNode]:
@@ -308,11 +308,8 @@ def _check(name: str, made_of: Ingredients, below: tuple[str, ...]) -> None:
 
 
 def _interned(made_of: Ingredients) -> Ingredients:
-    return Ingredients(
-        recipe=sys.intern(made_of.recipe),
-        namespace=sys.intern(made_of.namespace),
-        external=made_of.external,
-        flags=made_of.flags,
-        spliced=made_of.spliced,
-        uses=tuple([msgspec.structs.replace(use, name=sys.intern(use.name)) for use in made_of.uses]),
-    )
+    """Return the ingredients alone; texts that many specs have in common are stored once."""
+    values = {name: getattr(made_of, name) for name in Ingredients.__struct_fields__}
+    values |= {name: sys.intern(values[name]) for name in ("recipe", "namespace")}
+    uses = tuple([msgspec.structs.replace(use, name=sys.intern(use.name)) for use in made_of.uses])
+    return Ingredients(**{**values, "uses": uses})

@@ -176,7 +176,7 @@ class Process(git.Git.AutoInterrupt):
 
 
 class _Messages(io.FileIO):
-    """Git's messages for GitPython; a line end is added where a server sends none."""
+    """Git's messages for GitPython, which reads whole lines; a line end is added where a server sends none."""
 
     def readinto(self, buffer: Any) -> int:
         """Read into `buffer`; if it is filled without a line end, its last byte becomes one."""
@@ -360,10 +360,8 @@ def lines_of(names: Iterable[str]) -> bytes:
 def explain(stderr: str) -> str:
     """Return the part of git's messages that explains the error to a user."""
     if "promisor remote" in stderr:
-        return (
-            "this partial clone lacks the contents of documents; run `git fetch --refetch --no-filter` in it, "
-            "or give --repo the URL"
-        )
+        remedy = "run `git fetch --refetch --no-filter` in it, or give --repo the URL"
+        return f"this partial clone lacks the contents of documents; {remedy}"
     if "bad revision 'HEAD'" in stderr:
         return "the repository has no commits yet"
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
@@ -402,9 +400,8 @@ def find_repository(path: Path, *, is_inside: bool) -> Repo:
     try:
         return Repo(os.path.realpath(path), search_parent_directories=is_inside, expand_vars=False)
     except (GitError, OSError, ValueError) as error:
-        raise SourceError(
-            f"{path}: not a git repository, or a damaged one; a catalogue is a git repository or a folder with documents"
-        ) from error
+        wanted = "a catalogue is a git repository or a folder with documents"
+        raise SourceError(f"{path}: not a git repository, or a damaged one; {wanted}") from error
 
 
 @_without_variables()

@@ -24,7 +24,7 @@ from cachewatch.core.names_and_layouts import ANYWHERE, Layout, similar
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError
 from cachewatch.git import clone_locks_and_disk_space as upkeep
 from cachewatch.git.git_processes import ENDED, SSH, Git, GitResult, Report, Settings, clone, explain
-from cachewatch.git.local_repository import Repository
+from cachewatch.git.local_repository import FULL_ID, Repository
 from cachewatch.runtime.files_and_locks import cache_path
 
 _HIDDEN = "..."
@@ -57,9 +57,8 @@ class Access(Struct, frozen=True, kw_only=True):
             try:
                 Path(path).open("rb").close()
             except OSError as error:
-                raise BrokenSource(
-                    f"{path}: {error.strerror}; this file is named in the credentials of a source"
-                ) from None
+                problem = f"{path}: {error.strerror}; this file is named in the credentials of a source"
+                raise BrokenSource(problem) from None
         options = [f"-oIdentityFile={self.ssh_key}", "-oIdentitiesOnly=yes"] if self.ssh_key else []
         options += [f"-oUserKnownHostsFile={self.known_hosts}"] if self.known_hosts else []
         return {"GIT_SSH_COMMAND": shlex.join([*shlex.split(SSH), *options])}
@@ -79,7 +78,6 @@ def redact(text: str, address: str = "") -> str:
 
 
 NAME = "up"  # the name of the remote in git's configuration, which is passed to git and never written to a file
-_ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
 _BRANCHES = "refs/heads/"
 _LIST_SECONDS = 120.0
 _MOST = 20_000  # how many objects are fetched at a time; a fetch that is interrupted loses no more than these
@@ -161,14 +159,14 @@ class Remote:
         if branch is None:
             listed = self._list("--symref", NAME, "HEAD")
             named = re.search(rf"^ref: {_BRANCHES}(\S+)\tHEAD$", listed, re.MULTILINE)
-            match = re.search(rf"^({_ID})\tHEAD$", listed, re.MULTILINE)
+            match = re.search(rf"^({FULL_ID.pattern})\tHEAD$", listed, re.MULTILINE)
             if named and match and _BRANCH.fullmatch(named[1]):
                 return Tip(named[1], match[1])
             raise BrokenSource(f"{self.name}: it has no default branch; configure the branch to watch")
         if not _BRANCH.fullmatch(branch):
             raise BrokenSource(f"{self.name}: {redact(repr(branch))} cannot be the name of a branch")
         ref = f"{_BRANCHES}{branch}"
-        if match := re.search(rf"^({_ID})\t{re.escape(ref)}$", self._list(NAME, ref), re.MULTILINE):
+        if match := re.search(rf"^({FULL_ID.pattern})\t{re.escape(ref)}$", self._list(NAME, ref), re.MULTILINE):
             return Tip(branch, match[1])
         branches = re.findall(rf"\t{_BRANCHES}(\S+)$", self._list("--heads", NAME), re.MULTILINE)
         if not branches:
@@ -193,8 +191,7 @@ class Remote:
         options += ["--filter=blob:none"] if is_partial or ids else []
         options += ["--stdin"] if ids else []
         settings = [("core.fsync", "committed,reference")]
-        # As git itself fetches objects that a filter left out.
-        settings += [("fetch.negotiationAlgorithm", "noop")] if ids else []
+        settings += [("fetch.negotiationAlgorithm", "noop")] if ids else []  # as git itself fetches absent objects
         self._ask(["fetch", *options, NAME, *what], ids, folder=folder, settings=settings)
 
     def fetch_absent(

@@ -1,11 +1,7 @@
-"""The service's long-lived clone of one branch, with the documents of its newest revision.
+"""The service's long-lived clone of one branch, with the documents of its newest revision (docs/dev/design.md).
 
-    update     ask for the branch -> fetch it -> fetch the documents of its newest revision
-    pins       refs/cachewatch/keep/COMMIT: revisions that neither a rewritten upstream nor git's gc can remove
-
-Where the server supports filters, contents of documents are fetched for the newest revision alone. A pinned revision
-was once the newest, so comparing two of them needs no network. One process updates at a time; pinning does not wait for
-it. A damaged clone is replaced by a new one, so nothing important may exist only in a clone.
+Refs refs/cachewatch/keep/COMMIT pin revisions, which neither a rewritten upstream nor git's gc can remove. A damaged
+clone is replaced by a new one, so nothing important may exist only in a clone.
 """
 
 import logging
@@ -243,9 +239,8 @@ class ServiceClone:
             logger.warning("%s: damaged (%s); kept as %s and cloned anew", self.folder, redact(problem), kept.name)
         self._whole, self._failures = tip.commit, 0
         rewritten = before is not None and _commit_of(self.folder, before) is None
-        return Update(
-            branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten, set_aside=kept, lost_pins=lost
-        )
+        update = Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
+        return replace(update, set_aside=kept, lost_pins=lost)
 
     def _carry_over(self, remote: Remote, old: Path, new: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
         """Pin in `new` what `old` pins, except `but`, from `remote` or from `old`; return the ids that neither has."""
