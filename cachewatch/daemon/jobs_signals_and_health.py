@@ -29,7 +29,7 @@ from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.sources_and_channels import Source
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.daemon.monitor_server import DaemonStatus, MonitorPage, MonitorServer, figures, readyz
-from cachewatch.errors import CachewatchError, StateError
+from cachewatch.errors import CachewatchError, StateError, UsageError
 from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service import passes_and_leadership as passes
 from cachewatch.service.alerts_and_silent_sources import DAEMON, Alert, open_now, resolve_now
@@ -232,11 +232,10 @@ class Daemon:
     def _load_again(self) -> None:
         try:
             config = self._reload()
+            if (config.state, config.folder) != (self._context.config.state, self._context.config.folder):
+                raise UsageError("another state requires a restart")
         except CachewatchError as error:
             self._refuse(str(error))
-            return
-        if (config.state, config.folder) != (self._context.config.state, self._context.config.folder):
-            self._refuse("another state requires a restart")
             return
         self._context.config = config
         with suppress(CachewatchError):

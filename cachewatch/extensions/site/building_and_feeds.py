@@ -102,7 +102,7 @@ def _id(name: Sequence[str]) -> str:
 
 
 def digests_page(digests: Sequence[RenderedDigest], feeds: Mapping[str, str]) -> View:
-    """Return the values of the page that lists digests, newest first, with their subscriptions' feeds."""
+    """Return the values of the page that lists digests, newest first, with the feeds of their subscriptions."""
     listed = sorted({digest.subscription for digest in digests})
     return {
         "digests": [
