@@ -150,22 +150,24 @@ class ContentsReader:
             tag: self._chain[max(last.values(), default=0)].revision if is_newest else "" for tag, last in lasts.items()
         }
         packages = tuple(self._histories(steps, lasts[self._tag]))
-        tags: dict[str, tuple[str, Mapping[str, Present]]] = {}
-        for tag in self._others:
-            tags[tag] = known.tags.get(tag, ("", {}))
-            if not changed[tag] or changed[tag] != tags[tag][0]:
-                held = restored.held_at(self._index, tag, self._until)
-                there = sorted(filter(self._packages, restored.packages_at(self._index, tag, self._until)))
-                tags[tag] = changed[tag], {package: present_of(held.get(package, ())) for package in there}
         return SiteContents(
             asked=self._packages.patterns,
             past=TagHistory(tag=self._tag, revisions=self._revisions, packages=packages),
             stories=tuple(stories),
             causes=causes,
-            tags=tags,
+            tags={tag: self._state(tag, changed[tag]) for tag in self._others},
             moves=dict(self._moves(changed, jobs)),
             diagnostics=tuple(found for tag in lasts for found in self._unread(tag)),
         )
+
+    def _state(self, tag: str, changed: str) -> tuple[str, Mapping[str, Present]]:
+        """Return `changed`, the commit that changed the tag last ("" if unknown), and its current specs by package."""
+        known = self._known.tags.get(tag)
+        if known and changed and changed == known[0]:
+            return known
+        held = restored.held_at(self._index, tag, self._until)
+        there = sorted(filter(self._packages, restored.packages_at(self._index, tag, self._until)))
+        return changed, {package: present_of(held.get(package, ())) for package in there}
 
     def _moves(self, changed: Mapping[str, str], jobs: int) -> Iterator[tuple[str, TagMove]]:
         """Yield the changes from the tag before each tag; for the tag with a history, from its newest snapshot."""
