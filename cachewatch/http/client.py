@@ -256,19 +256,15 @@ def _failure(url: str, error: httpx2.HTTPError) -> HttpError:
         why = cause.verify_message or "it cannot be verified"
         return HttpError(f"{shown(url)}: the certificate is not trusted: {why}")
     first = (str(error).splitlines() or [""])[0][:200]
-    match error:
-        case httpx2.ProxyError():
-            message = "the proxy refused"
-        case httpx2.ConnectTimeout():
-            message = "no connection in time"
-        case httpx2.TimeoutException():
-            message = "the server stopped sending"
-        case httpx2.ConnectError():
-            message = f"no connection ({first or 'refused'})"
-        case httpx2.RemoteProtocolError() | httpx2.ReadError():
-            message = "the connection was cut"
-        case _:
-            message = first or type(error).__name__
+    faults: Mapping[type[httpx2.HTTPError], str] = {
+        httpx2.ProxyError: "the proxy refused",
+        httpx2.ConnectTimeout: "no connection in time",
+        httpx2.TimeoutException: "the server stopped sending",
+        httpx2.ConnectError: f"no connection ({first or 'refused'})",
+        httpx2.RemoteProtocolError: "the connection was cut",
+        httpx2.ReadError: "the connection was cut",
+    }
+    message = next((fault for kind, fault in faults.items() if isinstance(error, kind)), first or type(error).__name__)
     was_sent = not isinstance(error, httpx2.ProxyError | httpx2.ConnectError | httpx2.ConnectTimeout)
     is_transient = not isinstance(error, httpx2.ProxyError)
     return HttpError(f"{shown(url)}: {message}", is_transient=is_transient, was_sent=was_sent)
