@@ -348,8 +348,11 @@ def is_catalogue(address: str) -> bool:
     return mirrors.root_of(address).endswith(".json")
 
 
+_Read = tuple[CacheIndex, Validator]
+
+
 class CacheSource:
-    """An open build cache or catalogue; a context manager."""
+    """An open build cache or catalogue."""
 
     def __init__(self, cache: Cache, *, wants_graph: bool = False) -> None:
         """Open `cache`; with `wants_graph`, the details for the dependency graph are read, too."""
@@ -375,10 +378,8 @@ class CacheSource:
             place, _, self._list_name = place.rpartition("/")
         self._mirror = mirrors.open_mirror(place, headers, cache.limits, max_index=cache.max_index)
 
-    def __enter__(self) -> "CacheSource":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close the connections."""
         self._mirror.close()
 
     def read(self, remembered: Mapping[str, Validator]) -> Iterator[Published | Failed]:
@@ -431,15 +432,12 @@ class CacheSource:
                 read[entry.label] = self._read_file(file)
         return _publish(tag, read, {keys[label]: fresh for label, (_, fresh) in read.items()})
 
-    def _read_file(self, file: mirrors.IndexFile) -> "_Read":
+    def _read_file(self, file: mirrors.IndexFile) -> _Read:
         """Parse an index at once, so that its bytes, perhaps hundreds of megabytes, need not be kept."""
         try:
             return read_index(file.content, file.where, wants_graph=self._wants_graph), file.fresh
         except MemoryError as error:
             raise mirrors.out_of_memory(file.where) from error
-
-
-_Read = tuple[CacheIndex, Validator]
 
 
 def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]) -> Published:

@@ -95,7 +95,7 @@ def record(
     descriptions of the steps. Raises SourceError if the source as a whole cannot be read; then nothing is written.
     """
     tell(f"reading the index of {cache.address}")
-    with CacheSource(cache, wants_graph=True) as source, open_recording(repository) as recording:
+    with closing(CacheSource(cache, wants_graph=True)) as source, open_recording(repository) as recording:
         known: dict[str, Validator] = {}
         with suppress(OSError, msgspec.MsgspecError):
             state = msgspec.json.decode((recording.folder / _STATE_FILE).read_bytes(), type=_RecordState)
@@ -229,7 +229,7 @@ def holdings(address: str, packages: Collection[str], *, tag: str | None = None,
     """Return the current specs of `packages` in a live cache, or in the tag `tag` of a catalogue."""
     wanted = tag or "develop"
     cache = Cache(address=address, tag=wanted, wanted_tag=lambda name: name == wanted, **options)
-    with CacheSource(cache) as source:
+    with closing(CacheSource(cache)) as source:
         for state in source.read({}):
             if isinstance(state, Failed):
                 raise SourceError(f"{state.tag}: {state.message}")
