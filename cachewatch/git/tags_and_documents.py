@@ -302,7 +302,7 @@ def _rebased(
 
 
 def _with_equal(difference: Difference) -> Difference:
-    """Return the `difference` of two tags with equal documents: one that names its tag differs, but not an empty one."""
+    """Return the `difference` of two tags with equal documents added: few are equal, since most name their tag."""
     equal = [DocumentPair(blob.package, blob, blob) for blob in difference.unchanged()]
     pairs = sorted((*difference.all_documents, *equal), key=lambda pair: pair.package)
     return replace(difference, all_documents=tuple(pairs), unchanged_packages=tuple, unchanged=tuple)
@@ -329,11 +329,11 @@ def stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozen
     return read_tags_file(file.content) if file else {}
 
 
-Progress = Callable[[int], None]  # gets the size of each document in bytes
-
-
 def read_documents(
-    listing: Listing, *, progress: Progress = lambda _: None, may_have: Callable[[bytes], bool] = lambda _: True
+    listing: Listing,
+    *,
+    progress: Callable[[int], None] = lambda _: None,  # gets the size of each document in bytes
+    may_have: Callable[[bytes], bool] = lambda _: True,
 ) -> Iterator[Document | Diagnostic]:
     """Yield each document of `listing`, or a diagnostic if it cannot be read; skip those that `may_have` rejects."""
     yield from listing.diagnostics

@@ -235,7 +235,7 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
 
 
 def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
-    """Add to `mine` the documents that only `theirs` has but that unreadable files of ours may be: they are not removed."""
+    """Add to `mine` the documents of `theirs` that may be our unreadable files: these do not count as removed."""
     others = mine[0].others
     if not others:
         return mine
@@ -287,17 +287,14 @@ def _nothing(name: str, layout: Layout, unread: Mapping[str, str], there: Sequen
             "and `cachewatch diff HEAD~1 --repo catalogue.git` compares what was recorded"
         )
     if _is_bare(folder):
-        return UsageError(
-            f"{name}: is a git repository; name its revisions: `cachewatch diff HEAD~1 HEAD --repo {name}`"
-        )
+        command = f"`cachewatch diff HEAD~1 HEAD --repo {name}`"
+        return UsageError(f"{name}: is a git repository; name its revisions: {command}")
     content = f"only {_counted(there)}" if there else "nothing"
     if closed:
         content += f"; {_counted(closed)} cannot be read"
-    meant = f"; if you mean a branch or tag of git, write refs/heads/{name} or refs/tags/{name}"
-    return UsageError(
-        f"{name}: there are no documents; looked for {layout.wanted}; found {content}"
-        f"{meant if _MAY_BE_REVISION.fullmatch(name) else ''}"
-    )
+    if _MAY_BE_REVISION.fullmatch(name):
+        content += f"; if you mean a branch or tag of git, write refs/heads/{name} or refs/tags/{name}"
+    return UsageError(f"{name}: there are no documents; looked for {layout.wanted}; found {content}")
 
 
 def _counted(paths: Sequence[str]) -> str:
