@@ -53,15 +53,17 @@ from cachewatch.core.versions_spellings_targets import (
 
 BySignature = Counter[Signature]  # how many specs there are of each
 Key = Callable[[Signature], Hashable]
-# The fields that must be equal: all but the changed ones. Specs for different machines never match.
-_KEYS: tuple[tuple[MatchKind, Key], ...] = (
-    (MatchKind.MOVED, attrgetter("os", "platform", "target", "versions", "compiler", "variants")),
-    (MatchKind.UPGRADED, attrgetter("os", "platform", "target", "compiler", "variants", "stacks")),
-    (MatchKind.RECOMPILED, attrgetter("os", "platform", "target", "versions", "variants", "stacks")),
-    (MatchKind.RECONFIGURED, attrgetter("os", "platform", "target", "versions", "compiler", "stacks")),
+# The fields that must be equal: all but the changed ones. Specs for different machines never match. Where a field is
+# named last, specs whose lists of this field differ least match first.
+_KEYS: tuple[tuple[MatchKind, Key, str], ...] = (
+    (MatchKind.MOVED, attrgetter("os", "platform", "target", "versions", "compiler", "variants"), "stacks"),
+    (MatchKind.UPGRADED, attrgetter("os", "platform", "target", "compiler", "variants", "stacks"), ""),
+    (MatchKind.RECOMPILED, attrgetter("os", "platform", "target", "versions", "variants", "stacks"), ""),
+    (MatchKind.RECONFIGURED, attrgetter("os", "platform", "target", "versions", "compiler", "stacks"), ""),
+    (MatchKind.RECONFIGURED, attrgetter("os", "platform", "target", "versions", "stacks"), "variants"),
 )
 
-_MANY_PAIRS = 10_000  # of signatures that differ in their stacks alone; so many are paired in their order
+_MANY_PAIRS = 10_000  # of signatures with equal keys; so many are paired in their order
 
 KIND_OF_MATCH = {one: Kind.COMPILER if one is MatchKind.RECOMPILED else Kind(one) for one in MatchKind}
 
@@ -82,9 +84,9 @@ def account(
     vanished, new = (_newest_first(without(counts, rebuilt)) for counts in (vanished, new))
     if is_compiler_unknown:
         matches += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s)
-    for kind, key in _KEYS:
-        if kind is MatchKind.MOVED:
-            matches += _take_nearest(vanished, new, key)
+    for kind, key, nearest_by in _KEYS:
+        if nearest_by:
+            matches += _take_nearest(kind, vanished, new, key, attrgetter(nearest_by))
         matches += _take(kind, vanished, new, key, key)
         if is_compiler_unknown:
             matches += _take_without_compiler(kind, vanished, new, key)
@@ -124,11 +126,6 @@ def _take(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, ke
                 del queue[place]
 
 
-def _differing(before: Signature, after: Signature) -> tuple[object, ...]:
-    stacks = before.stacks, after.stacks
-    return len(set(before.stacks).symmetric_difference(after.stacks)), sorted(stacks)
-
-
 def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: BySignature, new: BySignature) -> SpecMatch:
     """Match as many specs of two signatures as there are, and subtract them from both counts."""
     count = min(vanished[before], new[after])
@@ -139,8 +136,16 @@ def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: BySign
     return SpecMatch(kind, before, after, count)
 
 
-def _take_nearest(vanished: BySignature, new: BySignature, key: Key) -> Iterator[SpecMatch]:
-    """Match signatures with equal keys that differ in few stacks before those that differ in more."""
+def _take_nearest(
+    kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, values: Callable[[Signature], tuple[str, ...]]
+) -> Iterator[SpecMatch]:
+    """Match signatures with equal keys, those that differ in few of `values` before those that differ in more."""
+
+    def differing(pair: tuple[Signature, Signature]) -> tuple[object, ...]:
+        # The order is the same whichever side is first.
+        sides = [values(one) for one in pair]
+        return len(set(sides[0]).symmetric_difference(sides[1])), sorted(sides), sorted(one.compiler for one in pair)
+
     olds_by_key: defaultdict[Hashable, list[Signature]] = defaultdict(list)
     news_by_key: defaultdict[Hashable, list[Signature]] = defaultdict(list)
     for before in vanished if new else ():
@@ -152,11 +157,9 @@ def _take_nearest(vanished: BySignature, new: BySignature, key: Key) -> Iterator
         olds = olds_by_key[own]
         if len(olds) * len(news) > _MANY_PAIRS:
             continue
-        # The order is the same whichever side is first.
-        pairs = sorted(product(olds, news), key=lambda pair: _differing(*pair))
-        for before, after in pairs:
+        for before, after in sorted(product(olds, news), key=differing):
             if vanished[before] and new[after]:
-                yield _pair(MatchKind.MOVED, before, after, vanished, new)
+                yield _pair(kind, before, after, vanished, new)
 
 
 def _take_without_compiler(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key) -> Iterator[SpecMatch]:

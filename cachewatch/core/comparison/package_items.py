@@ -608,14 +608,14 @@ class _ItemsReader:
     def _others(
         self, target: str | None, stacks: tuple[str, ...], versions: tuple[str, ...] | None = None, *, is_before: bool
     ) -> Facts:
-        """Return the facts of the other side's specs in any of `stacks`; `is_before` names our side.
+        """Return the facts of the other side's specs in any of `stacks` that are selected; `is_before` names our side.
 
         If given, `target` and `versions` restrict these specs.
         """
         key = (target, stacks, versions, is_before)
         if key not in self._found_others:
             side = self._change.specs_after if is_before else self._change.specs_before
-            wanted = set(stacks)
+            wanted = set(filter(self._sees, stacks))
             others = [
                 s
                 for s in side.counts
