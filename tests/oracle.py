@@ -237,14 +237,16 @@ def rank(spec: Spec, old: Specs, new: Specs, verdicts: dict[Any, Any], side: int
     return 2 if replaced else 3 if retired else 4 if dropped else 5
 
 
-RUNGS: tuple[tuple[str, ...], ...] = ((), ("stacks",), ("versions",), ("compiler",), ("variants",))
+RUNGS: tuple[tuple[str, ...], ...] = ((), ("stacks",), ("versions",), ("compiler",), ("variants",)) + (
+    ("variants", "compiler"),
+)
 
 
 def pair_off(vanished: Specs, came: Specs, *, is_blind: bool) -> None:
     """Take off both sides what matches."""
     for left_out in RUNGS:
-        if left_out == ("stacks",):
-            take_nearest(vanished, came)
+        if left_out and left_out[0] in ("stacks", "variants") and left_out != ("variants",):
+            take_nearest(vanished, came, left_out)
         take(vanished, came, left_out, lambda *_: True)
         if is_blind:
             some = {"compiler", *left_out}
@@ -252,12 +254,16 @@ def pair_off(vanished: Specs, came: Specs, *, is_blind: bool) -> None:
             take(vanished, came, some, lambda b, a: a["compiler"] == "none" != b["compiler"])
 
 
-def take_nearest(vanished: Specs, came: Specs) -> None:
-    """Pair what is equal but for its stacks, first what differs in the fewest of them."""
-    pairs = [(sorted((b["stacks"], a["stacks"])), h, g) for h, b in vanished.items() for g, a in came.items()]
-    for _, gone, new in sorted(pairs, key=lambda pair: (len({*pair[0][0]} ^ {*pair[0][1]}), pair[0])):
+def take_nearest(vanished: Specs, came: Specs, left_out: tuple[str, ...]) -> None:
+    """Pair what is equal but for some attributes, first what differs in the fewest values of the first of them."""
+    pairs = [
+        (sorted((b[left_out[0]], a[left_out[0]])), sorted((b["compiler"], a["compiler"])), h, g)
+        for h, b in vanished.items()
+        for g, a in came.items()
+    ]
+    for *_, gone, new in sorted(pairs, key=lambda pair: (len({*pair[0][0]} ^ {*pair[0][1]}), *pair[:2])):
         before, after = vanished.get(gone), came.get(new)
-        if before and after and before | {"stacks": ()} == after | {"stacks": ()}:
+        if before and after and all(before[name] == after[name] for name in before if name not in left_out):
             del vanished[gone], came[new]
 
 
