@@ -237,8 +237,8 @@ def rank(spec: Spec, old: Specs, new: Specs, verdicts: dict[Any, Any], side: int
     return 2 if replaced else 3 if retired else 4 if dropped else 5
 
 
-RUNGS: tuple[tuple[str, ...], ...] = ((), ("stacks",), ("versions",), ("compiler",), ("variants",)) + (
-    ("variants", "compiler"),
+RUNGS: tuple[tuple[str, ...], ...] = (
+    *((), ("stacks",), ("versions",), ("compiler",), ("variants",), ("variants", "compiler")),
 )
 
 

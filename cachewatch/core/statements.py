@@ -46,7 +46,7 @@ _BESIDE = (StatementKind.WIDENED, StatementKind.RETIRED, StatementKind.PLACE_GAI
 _BY_MOVE = (StatementKind.PLACE_GAINED, StatementKind.RETIRED, StatementKind.EXTENDED)
 # Kinds of change of a place; specs of several places have those of all.
 _OF_PLACES = (*GROUPS["lost"], *LOSSES, *map(STATEMENT_OF.get, Verdict))
-_STACKS = (StatementKind.STACK_MERGED, StatementKind.STACK_REMOVED, StatementKind.STACK_ADDED)
+OF_STACKS = (StatementKind.STACK_MERGED, StatementKind.STACK_REMOVED, StatementKind.STACK_ADDED)
 
 
 class _Head(Struct, frozen=True):
@@ -287,7 +287,7 @@ def _statement(head: _Head, taken: _Taken, assignment: _Assignment, takes: Calla
     lost = {one.place for one in taken.losses}
     if head.kind in LOSSES:
         places = lost or places
-    elif head.kind in (*_STACKS, StatementKind.SUSPICIOUS, *OF_VALUES):
+    elif head.kind in (*OF_STACKS, StatementKind.SUSPICIOUS, *OF_VALUES):
         places |= lost
     stacks = {place.stack for place in places}
     if head.kind not in LOSSES:
@@ -348,7 +348,7 @@ def _kinds(head: _Head, parts: Iterable[Line | OwnedLoss]) -> Iterator[Kind]:
 
 def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
     """Yield the other consequences of a statement about a stack or about changed values, with their packages."""
-    if head.kind not in (*_STACKS, *OF_VALUES):
+    if head.kind not in (*OF_STACKS, *OF_VALUES):
         return
     packages: defaultdict[StatementKind, set[str]] = defaultdict(set)
     for items, story in taken.items:
@@ -398,7 +398,7 @@ def _other_values(change: ValueChange, taken: _Taken) -> Iterator[Effect]:
 def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line]:
     """Yield the lines of a statement; all losses, or all versions, of a package share one line."""
     groups: defaultdict[tuple[object, ...], list[tuple[Items | None, Story]]] = defaultdict(list)
-    is_one_line, is_of_stack = head.kind in (*LOSSES, *BY_VERSION), head.kind in _STACKS
+    is_one_line, is_of_stack = head.kind in (*LOSSES, *BY_VERSION), head.kind in OF_STACKS
     for items, story in taken.items:
         if is_one_line:
             key: tuple[object, ...] = (items.package, head.kind)
@@ -581,6 +581,30 @@ def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
             counts=sum((line.counts for line in lines), start=Counts()),
             kinds=frozenset(kind for line in lines for kind in line.kinds),
         )
+
+
+def without_packages(statement: Statement, silenced: Set[str]) -> Statement:
+    """Return a statement about a stack or about changed values without some of its packages; it keeps its places."""
+    lines = tuple(one for one in statement.lines if one.package not in silenced)
+    losses = tuple(one for one in statement.losses if one.package not in silenced)
+    effects = (replace(one, packages=own) for one in statement.effects if (own := _without(one.packages, silenced)))
+    before, after = (
+        frozenset[Kind]().union(*(one.kinds for one in own[0]), *(one.kinds for one in own[1]))
+        for own in ((statement.lines, statement.losses), (lines, losses))
+    )
+    return replace(
+        statement,
+        packages=_without(statement.packages, silenced),
+        lines=lines,
+        losses=losses,
+        effects=tuple(effects),
+        counts=sum((line.counts for line in lines), start=Counts()),
+        kinds=statement.kinds - before | after,
+    )
+
+
+def _without(packages: Iterable[str], silenced: Set[str]) -> tuple[str, ...]:
+    return tuple(package for package in packages if package not in silenced)
 
 
 class RebuiltSpecs(Struct, frozen=True, kw_only=True):

@@ -31,13 +31,19 @@ LATEST = datetime(9999, 12, 30, tzinfo=UTC)  # the last day that every time zone
 
 
 class Revision(Struct, frozen=True):
-    """One commit of a catalogue, with the tag of the catalogue that its name selects, if any."""
+    """One commit of a catalogue, with the tag of the catalogue that its name selects, if any.
 
-    name: str  # as the user wrote it
-    commit: str  # the full id
+    name: as the user wrote it.  commit: the full id.  tag: of the catalogue, or None if `name` selects none.
+    time: of the commit, or None.  has_impossible_date: whether it is beyond every calendar; then time is in 9999.
+    is_of_folder: whether it is a temporary commit made from a folder, whose id is never shown.
+    side: returns it as a side of a comparison.
+    """
+
+    name: str
+    commit: str
     tag: str | None
-    time: datetime | None  # LATEST if it lies beyond every calendar
-    is_of_folder: bool = False  # it was made from a folder; its id is never shown
+    time: datetime | None
+    is_of_folder: bool = False
 
     @property
     def has_impossible_date(self) -> bool:

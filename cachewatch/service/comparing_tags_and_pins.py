@@ -210,7 +210,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         tag = read_tag_digest(
             reported, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
         )
-        tag = replace(self._with_causes(tag, pair, selection), silenced=frozenset(silencing.hidden))
+        tag = replace(tag, statements=tuple(silencing.told(tag.statements)), silenced=frozenset(silencing.hidden))
+        tag = self._with_causes(tag, pair, selection)
         if pair.is_new_tag and not any(one.kind is StatementKind.TAG_ADDED for one in all_statements(tag)):
             tag = with_statements(tag, [tag_added(name)], silencing.wants)
         if pair.is_lost_tag and (left := self._left_after(name)):

@@ -21,8 +21,8 @@ from cachewatch.core.advice.waits_and_reminders import Remembered
 from cachewatch.core.changesets import Changeset, Collector
 from cachewatch.core.filters_and_spec_patterns import GROUPS, Globs, Selection, select
 from cachewatch.core.kinds_and_specs import Kind, PackageChange
-from cachewatch.core.statement_kinds import Line
-from cachewatch.core.statements import Wants, is_wanted
+from cachewatch.core.statement_kinds import OF_VALUES, Line, Statement
+from cachewatch.core.statements import OF_STACKS, Wants, is_wanted, without_packages
 from cachewatch.errors import DamagedRow, UnknownRevision
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, is_there, resolve
@@ -401,6 +401,22 @@ class Silencing:
         """Tell whether a line of a statement is reported; valid only when all results were read."""
         hidden = self.hidden.get(line.package, frozenset())
         return is_wanted(line, self._wants) and _is_wanted(self._wants, line.kinds, hidden)
+
+    def told(self, statements: Iterable[Statement]) -> Iterator[Statement]:
+        """Yield statements, those about stacks and changed values without packages of which all is silenced."""
+        for one in statements:
+            kinds: defaultdict[str, set[Kind]] = defaultdict(set)  # by package
+            if one.kind in (*OF_STACKS, *OF_VALUES):
+                kinds |= {name: set() for name in one.packages}
+                for line in one.lines:
+                    kinds[line.package] |= line.kinds
+                for lost in one.losses:
+                    kinds[lost.package] |= lost.kinds
+            silenced = {name for name, hidden in self.hidden.items() if name in kinds and kinds[name] <= hidden}
+            if not silenced:
+                yield one
+            elif (left := without_packages(one, silenced)).packages:
+                yield left
 
 
 class _SilencedCollector:

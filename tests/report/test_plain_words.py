@@ -245,6 +245,31 @@ def test_what_replaced_what_a_filter_selects_is_named(run: Run, tmp_path: Path) 
     assert "outside" not in gone
 
 
+def test_another_compiler_and_another_variant_at_once_are_one_row(run: Run, tmp_path: Path) -> None:
+    """Whatever other configurations the stack keeps, and whichever stacks share the specs; the nearest are paired."""
+    stays = record(9, stacks=["cpu"], compiler="gcc@13", variants=["~mpi", "+x"])
+    both = ["cpu", "rocm"]
+    before = [record(n, stacks=both, compiler="gcc@13", variants=["~mpi", x]) for n, x in ((1, "~x"), (2, "+x"))]
+    after = [record(n, stacks=both, compiler="gcc@14", variants=["+mpi", x]) for n, x in ((3, "+x"), (4, "~x"))]
+
+    told = said(run, tmp_path, {"zlib": [*before, stays]}, {"zlib": [*after, stays]})
+    assert "zlib gcc@13, ~mpi -> gcc@14, +mpi (gcc@13, ~mpi stay) +2 -2 in cpu, rocm" in told
+    told = said(run, tmp_path, {"zlib": [*before, stays]}, {"zlib": [*after, stays]}, "--stack", "rocm")
+    assert "zlib gcc@13, ~mpi -> gcc@14, +mpi +2 -2 in rocm" in told
+
+
+def test_a_stack_that_was_downgraded_is_not_yet_without_an_upgrade(run: Run, tmp_path: Path) -> None:
+    """It had the version."""
+    ml, hep = (
+        [record(n, stacks=[s], versions=[v]) for n, v in ((m, "1.1"), (m + 1, "1.2"))]
+        for m, s in ((1, "ml"), (3, "hep"))
+    )
+    told = said(run, tmp_path, {"zlib": [*ml, hep[0]]}, {"zlib": [ml[0], *hep]})
+    assert "UPGRADED 1 package zlib 1.1 -> 1.2 (1.1 stays) in hep" in told
+    assert "zlib 1.2 -> 1.1 (1.1 was there) +1 -1 in ml" in told
+    assert "not yet" not in told
+
+
 def test_what_is_new_in_a_selection_is_no_up_or_downgrade(run: Run, tmp_path: Path) -> None:
     """The place had another version, but with another compiler: who selects this one had nothing there."""
     before, option = {"zlib": [record(1, compiler="gcc@12")]}, ("--compiler", "gcc@13")

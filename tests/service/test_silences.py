@@ -168,6 +168,19 @@ def test_what_is_silenced_is_counted_once(tmp_path: Path) -> None:
     assert "2 packages hidden by the silence quiet" in text
 
 
+def test_what_happened_to_a_stack_is_told_without_what_is_silenced(tmp_path: Path) -> None:
+    """Of its packages, those that a silence hides are neither lost nor to be kept."""
+    old, new = (
+        {f"p{n}": [record(n, stacks=["e4s", *(more if n < 6 else [])])] for n in range(20)} for more in (["hep"], [])
+    )
+    site = begun(tmp_path, [catalogue(old | {"llvm": [record(9, stacks=["hep"])]}), catalogue(new)], SILENT)
+    site.run(1)
+    (text,) = (" ".join(text.split()) for text in site.told())
+    assert "Stack hep was removed (the catalogue does not say why); 6 packages are built by e4s as well." in text
+    assert "1 package hidden by the silence quiet" in text
+    assert "llvm" not in text
+
+
 SILENT = (
     CONFIG.replace("changes: [all], ", "")
     + "silences: {quiet: {match: {packages: llvm}, until: 2026-12-01, reason: migration}}\n"

@@ -500,11 +500,12 @@ class _ItemsReader:
         is_usual = any(runs(USUAL_TARGET, target) for target in targets)
         others = (behind if is_usual else newest_in).keys() - {one.stack for one in judged}
         seen = {(version, place) for one in matching for version in one.versions for place in one.places}
+        fallen = {one.stack for one in self._change.places if one.verdict is Verdict.DOWNGRADED}  # reported as such
         return replace(
             story,
             stays=stays,
             outside=frozenset(one for one in stays if one not in seen or not self._sees(one[1].stack)),
-            behind=tuple(sorted(behind.items())),
+            behind=tuple(sorted(own for own in behind.items() if own[0] not in fallen)),
             of_stacks=len(newest_in),
             is_in_some=any(place.target in targets and place.stack in others for place in places_of(matching)),
             replaced=_sorted(replaced),
