@@ -9,7 +9,7 @@ made of them as a `_cache/` would have, with git's ids, so documents that were m
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import islice
 from pathlib import PurePosixPath
@@ -311,10 +311,7 @@ class _KnownDocuments(Struct):
     kept: int = 0  # the entries in `located` and `folders`
 
 
-@cache
-def memory_of(layout: Layout) -> _KnownDocuments:  # noqa: ARG001
-    """Return what is known of `layout` in this process."""
-    return _KnownDocuments()
+KNOWN: defaultdict[Layout, _KnownDocuments] = defaultdict(_KnownDocuments)  # in this process
 
 
 def stored_catalogue(repository: Repository, commit: str) -> str | None:
@@ -322,7 +319,7 @@ def stored_catalogue(repository: Repository, commit: str) -> str | None:
 
     A `_cache/` that no layout names must contain a document.
     """
-    layout, stored = repository.layout, memory_of(repository.layout).stored
+    layout, stored = repository.layout, KNOWN[repository.layout].stored
     if commit not in stored:
         tree = _tree_at(repository, commit, layout.catalogue) if layout.catalogue else None
         stored[commit] = tree if tree and (layout.pattern or _has_document(repository, tree, 2)) else None
@@ -388,7 +385,7 @@ def locate(repository: Repository, commit: str) -> Located:
 
 def _locate(repository: Repository, commits: Sequence[str]) -> list[Located]:
     """Return where the documents of revisions lie; files are read once, and missing ones are fetched in one go."""
-    layout, memory = repository.layout, memory_of(repository.layout)
+    layout, memory = repository.layout, KNOWN[repository.layout]
     if memory.kept > _MOST_KEPT or len(memory.claims) > _MOST_KEPT:
         memory.located, memory.claims, memory.folders, memory.kept = {}, {}, {}, 0
     known, located = memory.claims, memory.located  # another thread may drop them meanwhile
@@ -473,7 +470,7 @@ def _differing(repository: Repository, start: str, before: str | None, after: st
 
 
 def _folder(repository: Repository, tree: str | None) -> _Folder:
-    layout, memory = repository.layout, memory_of(repository.layout)
+    layout, memory = repository.layout, KNOWN[repository.layout]
     if tree is None:
         return 0, frozenset(), {}
     if tree not in memory.folders:
@@ -498,7 +495,7 @@ def documents_beside(repository: Repository, *commits: str) -> list[str]:
 
 def _is_document(repository: Repository, key: str) -> bool:
     """Tell whether the file with the id `key` is a document; False if a partial clone lacks it, or if it is too large."""
-    claims = memory_of(repository.layout).claims
+    claims = KNOWN[repository.layout].claims
     if key not in claims:
         try:
             blob = repository.objects().get(key)

@@ -14,7 +14,6 @@ from upstream import git
 from cachewatch.git import trees
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
-from cachewatch.git.trees import memory_of
 
 # How documents may lie: what becomes of the tag and package of each.
 LAYOUTS = ("{package}.md", "docs/{tag}/{package}.txt", "c/{tag}/{package}/specs.md")
@@ -41,7 +40,7 @@ def _diff(run: Run, *arguments: object) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    memory_of.cache_clear()
+    trees.KNOWN.clear()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
