@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -227,11 +227,7 @@ def _member(value: Any, name: str) -> Any:
 to_json = msgspec.json.Encoder(order="deterministic").encode
 
 
-class EncodedIngredients(NamedTuple):
-    """A spec's details that documents lack, and the names of its dependencies, both as JSON."""
-
-    made_of: bytes
-    dependencies: bytes
+EncodedIngredients = tuple[bytes, bytes]  # a spec's details that documents lack, and the names of its dependencies
 
 
 class _Group(Ingredients, frozen=True, gc=False):
@@ -247,7 +243,7 @@ _decode_tag = msgspec.json.Decoder(dict[str, GraphNode]).decode
 def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) -> EncodedIngredients:
     """Encode ingredients for `write_package_graph`; hashes that begin with one of `shared` are not shortened."""
     ingredients, below = made_of
-    return EncodedIngredients(to_json(ingredients), to_json([name_of(spec_hash, shared) for spec_hash in below]))
+    return to_json(ingredients), to_json([name_of(spec_hash, shared) for spec_hash in below])
 
 
 def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
