@@ -48,6 +48,9 @@ class Answer(Struct, frozen=True):
     is_cut: bool = False  # the body was longer than the limit
     url: str = ""  # the URL that answered, after all redirects
 
+    def __repr__(self) -> str:  # asyncio makes one of each result, and a body may be large
+        return f"Answer({self.status}, {self.url!r})"
+
     def retry_after(self, now: datetime | None = None) -> float | None:
         """Return how many seconds the server asks to wait (Retry-After, a number or a date); None without one."""
         text = self.headers.get("retry-after", "").strip()
@@ -105,7 +108,7 @@ class Client:
         try:
             while True:
                 try:
-                    return self._attempt(deadline, url, headers or {}, **asked)
+                    return self._runner.run(self._attempt(deadline, url, headers or {}, **asked))
                 except HttpError as error:
                     # Jitter is no secret.
                     wait = pause * random.uniform(0.5, 1.0) if error.retry_after is None else error.retry_after  # noqa: S311
@@ -124,16 +127,9 @@ class Client:
             self._client = None
         self._runner.close()
 
-    def _attempt(self, deadline: float, url: str, headers: Mapping[str, str], **asked: Any) -> Answer:
-        """Return the answer of one attempt. It is not the result of a task, because asyncio makes the repr of that."""
-        answers: list[Answer] = []
-
-        async def keep() -> None:
-            self._client = self._client or _client(self._limits.silence)
-            answers.append(await _within(deadline, url, _follow(self._client, url, headers, **asked)))
-
-        self._runner.run(keep())
-        return answers[0]
+    async def _attempt(self, deadline: float, url: str, headers: Mapping[str, str], **asked: Any) -> Answer:
+        self._client = self._client or _client(self._limits.silence)
+        return await _within(deadline, url, _follow(self._client, url, headers, **asked))
 
 
 async def _follow(
