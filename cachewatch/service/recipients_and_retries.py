@@ -36,7 +36,10 @@ def why_not(connection: Connection, config: Config, delivery: Delivery) -> str:
 
 def is_recipient(config: Config, channel: str, target: str, names: Iterable[str] | None = None) -> bool:
     """Tell whether `target` gets anything through `channel`, of the subscriptions `names`, or of any and of operators."""
-    return any(through == channel and (not to or target.lower() in to) for _, through, to in _ways(config, names))
+    # What was made for an address is for no file, if the channel became one.
+    takes_any = "@" not in target or "/" in target
+    ways = ((to, takes_any and not to) for _, through, to in _ways(config, names) if through == channel)
+    return any(is_open or target.lower() in to for to, is_open in ways)
 
 
 def is_operator(config: Config, channel: str, target: str) -> bool:

@@ -266,7 +266,7 @@ def test_a_stack_that_was_downgraded_is_not_yet_without_an_upgrade(run: Run, tmp
     )
     told = said(run, tmp_path, {"zlib": [*ml, hep[0]]}, {"zlib": [ml[0], *hep]})
     assert "UPGRADED 1 package zlib 1.1 -> 1.2 (1.1 stays) in hep" in told
-    assert "zlib 1.2 -> 1.1 (1.1 was there) +1 -1 in ml" in told
+    assert "zlib 1.2 -> 1.1 (1.1 was there), now in hep +1 -1 in ml" in told
     assert "not yet" not in told
 
 

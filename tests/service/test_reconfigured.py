@@ -1,6 +1,7 @@
 """What waits or is held while the configuration changes: nothing is lost without a word, and nobody gets what is not theirs."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -74,6 +75,17 @@ def test_who_was_taken_out_gets_nothing_more(site: Site, run: Run) -> None:
     assert '"delivery.dropped"' in site.said.getvalue()
     config = site.folder / "cachewatch.yaml"
     assert "no longer a recipient" in run("deliveries", "show", kim.id, "--config", config).output
+
+
+def test_no_address_becomes_a_folder(site: Site) -> None:
+    """A channel for mail servers that became one for Maildirs does not write to a folder named like an address."""
+    text = re.sub(
+        r"mail: \{.*smtp.*\}", f"mail: {{type: maildir, from: a@example.org, path: {site.folder / 'box'}}}", CONFIG
+    )
+    site.configure(text.replace("{port}", "25"))
+    site.run(later=HOUR)
+    assert states(site) == dict.fromkeys(("kim", "Lee"), DeliveryState.DROPPED)
+    assert not list(Path().glob("*@*"))
 
 
 @pytest.mark.slow
