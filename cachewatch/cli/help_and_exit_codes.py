@@ -198,7 +198,7 @@ def kinds(*, format_: str) -> None:
     lines += [f"  {word:<18} {', '.join(kind for kind in Kind if kind in group)}" for word, group in groups]
     lines += ["", "Lost places and machines with equal builds elsewhere are place-lost and machine-lost, but not lost."]
     lines.append("A version that a place lost while it kept others is retired or downgraded: not gone, going or other.")
-    lines.append("Digests sum up in their line Routine what needs no action, such as rebuilds, and kinds that they do not report.")
+    lines.append("Digests sum up rebuilds, and kinds that they do not report, in their line Routine.")
     write_lines(lines)
 
 
