@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from email import quoprimime
 from email.header import Header
 from email.headerregistry import Address, HeaderRegistry
@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import OneByOne
@@ -41,137 +40,108 @@ _LINK = 900  # characters of a link in a header, whose lines may have 998
 _ALTERABLE = re.compile(r"^(From |\.)", re.MULTILINE)
 
 
-class Mail(Struct, frozen=True):
+class Mail:
     """A digest as mail to one recipient, or to all recipients of one Maildir."""
 
-    rendered: RenderedDigest
-    to: tuple[Address, ...]
-    original: str | None = None  # the Message-ID of the mail that this one repeats
-
-    @property
-    def content(self) -> str:
-        """A hash of the content, in 16 hexadecimal digits; it is the same for all recipients."""
-        rendered = self.rendered
+    def __init__(
+        self, rendered: RenderedDigest, to: tuple[Address, ...], config: MailConfig, original: str | None = None
+    ) -> None:
+        """Describe a mail; `original` is the Message-ID of the one that it repeats."""
+        self._rendered, self._to, self._config, self._original = rendered, to, config, original
         parts = [_FORMAT, rendered.key, rendered.title, rendered.text, rendered.html]
         parts += [f"{a.name} {a.content_type} {sha256(a.content).hexdigest()}" for a in rendered.attachments]
-        return _digest(parts)
+        self._content = _digest(parts)  # the same for all recipients
+        self._domain = config.list_domain or parseaddr(config.sender)[1].rpartition("@")[2]
+        self._name = one_word(rendered.subscription)
+        self._unsubscribe = self._unsubscribing()
+        # <digest.SUBSCRIPTION.PERIOD.HASH@DOMAIN>, the same for the same content and recipient.
+        resent = ["resent", original, rendered.created.isoformat()] if original else []
+        period = re.sub(r"[^A-Za-z0-9-]+", "_", rendered.period)[:40]  # two dots in a row are not allowed there
+        mark = _digest([self._content, *map(str, to), *resent])
+        kind = "notice" if rendered.is_notice else "digest"
+        self.message_id = f"<{kind}.{self._name}.{period}.{mark}@{self._domain}>"
+
+    def as_bytes(self, policy: EmailPolicy) -> bytes:
+        """Return the whole mail with the line ends of `policy`."""
+        message = EmailMessage(policy=policy)
+        for name, value in self._headers():
+            message[name] = value
+        rendered, template = self._rendered, self._config.unsubscribe
+        text, html = rendered.text, rendered.html
+        if template:  # in bodies that all recipients share
+            text = text.replace(template, self._unsubscribe)
+            html = html.replace(escape(template, quote=False), escape(self._unsubscribe, quote=False))
+        _attach_text(message, plain_lines(text), "plain")
+        if html:
+            message.make_alternative(boundary=f"=_alternative_{self._content}")  # cannot occur in quoted-printable
+            part = EmailMessage(policy=policy)
+            _attach_text(part, markup(html), "html")
+            del part["MIME-Version"]
+            message.attach(part)
+        if rendered.attachments:
+            message.make_mixed(boundary=f"=_mixed_{self._content}")
+            for file in rendered.attachments:
+                main, _, sub = file.content_type.partition(";")[0].partition("/")
+                params = {"charset": "utf-8"} if main == "text" else None
+                kind: Any = {"maintype": main, "subtype": sub, "params": params}
+                message.add_attachment(file.content, filename=file_name(file.name), cte="base64", **kind)
+        return message.as_bytes()
+
+    def _headers(self) -> Iterator[tuple[str, str | tuple[Address, ...]]]:
+        rendered, config = self._rendered, self._config
+        name, sender = parseaddr(config.sender)
+        prefix = subject_prefix(rendered.subscription, is_urgent=rendered.is_urgent, is_notice=rendered.is_notice)
+        yield "From", (Address(name, addr_spec=sender),)
+        yield "To", self._to or "undisclosed-recipients:;"
+        yield "Subject", ("" if self._original is None else "Resent: ") + one_line(prefix + rendered.title)
+        yield "Date", format_datetime(rendered.created)
+        yield "Message-ID", self.message_id
+        if config.reply_to:
+            yield "Reply-To", (Address(addr_spec=config.reply_to),)
+        if self._original:
+            yield "References", self._original
+        if not rendered.is_notice:
+            yield from self._list_headers()
+        yield "Auto-Submitted", "auto-generated"
+        yield "X-Auto-Response-Suppress", "OOF, AutoReply"  # All would suppress the bounces, which we want
+        yield "Precedence", "list"
+        if rendered.is_urgent:
+            yield "Importance", "high"
+            yield "X-Priority", "1"
+        # For the filters of readers; short, and never one per package.
+        own = {"Level": [rendered.level], "Subscription": [rendered.subscription], "Tag": rendered.tags}
+        for kind, values in {**own, "Kinds": rendered.kinds, "Revisions": rendered.revisions}.items():
+            if line := one_line(", ".join(values).encode("ascii", "backslashreplace").decode(), 300):
+                yield f"X-Cachewatch-{kind}", line
+
+    def _list_headers(self) -> Iterator[tuple[str, str]]:
+        yield "List-Id", f"cachewatch {self._name} <{self._name}.{self._domain}>"
+        archive = (self._config.archive or "").partition("{")[0]
+        if 0 < len(self._unsubscribe) <= _LINK:
+            yield "List-Unsubscribe", f"<{self._unsubscribe}>"
+            if self._unsubscribe.startswith("https:"):
+                yield "List-Unsubscribe-Post", "List-Unsubscribe=One-Click"
+        for header, url in (("List-Archive", archive), ("Archived-At", self._rendered.archive_url or "")):
+            if 0 < len(_link(url)) <= _LINK:
+                yield header, f"<{_link(url)}>"
+
+    def _unsubscribing(self) -> str:
+        """Return the URL to unsubscribe, with a token that only cachewatch can make."""
+        recipient, subscription = self._to[0].addr_spec if self._to else "", self._rendered.subscription
+        values = {"subscription": subscription, "recipient": recipient}
+        if self._config.unsubscribe_key is not None:
+            key, named = self._config.unsubscribe_key.reveal(), f"{recipient}\0{subscription}"
+            values["token"] = hmac.new(key.encode(), named.encode(), "sha256").hexdigest()
+        link = self._config.unsubscribe or ""
+        for name, value in values.items():
+            link = link.replace(f"{{{name}}}", quote(value, safe="", errors="replace"))
+        if link.startswith("mailto:") and "?" not in link:
+            link += f"?subject={quote(subscription, safe='', errors='replace')}"
+        return _link(link)
 
 
 def _digest(parts: Iterable[str]) -> str:
     return sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:16]
-
-
-def message_id(mail: Mail, config: MailConfig) -> str:
-    """Return `<digest.SUBSCRIPTION.PERIOD.HASH@DOMAIN>`; it is the same for the same content and recipient."""
-    rendered = mail.rendered
-    parts = [mail.content, *map(str, mail.to)]
-    if mail.original:
-        parts += ["resent", mail.original, rendered.created.isoformat()]
-    kind = "notice" if rendered.is_notice else "digest"
-    period = re.sub(r"[^A-Za-z0-9-]+", "_", rendered.period)[:40]  # two dots in a row are not allowed there
-    name = one_word(rendered.subscription)
-    return f"<{kind}.{name}.{period}.{_digest(parts)}@{list_domain(config)}>"
-
-
-def list_domain(config: MailConfig) -> str:
-    """Return the domain used in List-Id and Message-ID."""
-    return config.list_domain or parseaddr(config.sender)[1].rpartition("@")[2]
-
-
-def mail_bytes(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
-    """Return the whole mail with the line ends of `policy`."""
-    message = EmailMessage(policy=policy)
-    for name, value in _headers(mail, config):
-        message[name] = value
-    rendered = mail.rendered
-    text, html = rendered.text, rendered.html
-    if config.unsubscribe:  # in bodies that all recipients share
-        link = _unsubscribe(config, mail)
-        text = text.replace(config.unsubscribe, link)
-        html = html.replace(escape(config.unsubscribe, quote=False), escape(link, quote=False))
-    _attach_text(message, plain_lines(text), "plain")
-    if html:
-        message.make_alternative(boundary=f"=_alternative_{mail.content}")  # cannot occur in quoted-printable
-        part = EmailMessage(policy=policy)
-        _attach_text(part, markup(html), "html")
-        del part["MIME-Version"]
-        message.attach(part)
-    if rendered.attachments:
-        message.make_mixed(boundary=f"=_mixed_{mail.content}")
-        for file in rendered.attachments:
-            main, _, sub = file.content_type.partition(";")[0].partition("/")
-            kind: Any = {"maintype": main, "subtype": sub, "params": {"charset": "utf-8"} if main == "text" else None}
-            message.add_attachment(file.content, filename=file_name(file.name), cte="base64", **kind)
-    return message.as_bytes()
-
-
-def subject(rendered: RenderedDigest, *, is_resent: bool = False) -> str:
-    """Return the subject: the subscription and the title of the digest."""
-    prefix = subject_prefix(rendered.subscription, is_urgent=rendered.is_urgent, is_notice=rendered.is_notice)
-    return ("Resent: " if is_resent else "") + one_line(prefix + rendered.title)
-
-
-def _headers(mail: Mail, config: MailConfig) -> list[tuple[str, str | tuple[Address, ...]]]:
-    rendered = mail.rendered
-    name, sender = parseaddr(config.sender)
-    headers: list[tuple[str, str | tuple[Address, ...]]] = [
-        ("From", (Address(name, addr_spec=sender),)),
-        ("To", mail.to or "undisclosed-recipients:;"),
-        ("Subject", subject(rendered, is_resent=mail.original is not None)),
-        ("Date", format_datetime(rendered.created)),
-        ("Message-ID", message_id(mail, config)),
-    ]
-    if config.reply_to:
-        headers.append(("Reply-To", (Address(addr_spec=config.reply_to),)))
-    if mail.original:
-        headers.append(("References", mail.original))
-    if not rendered.is_notice:
-        headers += _list_headers(mail, config)
-    headers += [
-        ("Auto-Submitted", "auto-generated"),
-        ("X-Auto-Response-Suppress", "OOF, AutoReply"),  # All would suppress the bounces, which we want
-        ("Precedence", "list"),
-    ]
-    if rendered.is_urgent:
-        headers += [("Importance", "high"), ("X-Priority", "1")]
-    # For the filters of readers; short, and never one per package.
-    own = {"Level": [rendered.level], "Subscription": [rendered.subscription], "Tag": rendered.tags}
-    for kind, values in {**own, "Kinds": rendered.kinds, "Revisions": rendered.revisions}.items():
-        if line := one_line(", ".join(values).encode("ascii", "backslashreplace").decode(), 300):
-            headers.append((f"X-Cachewatch-{kind}", line))
-    return headers
-
-
-def _list_headers(mail: Mail, config: MailConfig) -> list[tuple[str, str]]:
-    rendered = mail.rendered
-    name = one_word(rendered.subscription)
-    headers = [("List-Id", f"cachewatch {name} <{name}.{list_domain(config)}>")]
-    for header, link in (
-        ("List-Unsubscribe", _unsubscribe(config, mail)),
-        ("List-Archive", _link((config.archive or "").partition("{")[0])),
-        ("Archived-At", _link(rendered.archive_url or "")),
-    ):
-        if 0 < len(link) <= _LINK:
-            headers.append((header, f"<{link}>"))
-            if header == "List-Unsubscribe" and link.startswith("https:"):
-                headers.append(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click"))
-    return headers
-
-
-def _unsubscribe(config: MailConfig, mail: Mail) -> str:
-    """Return the URL to unsubscribe, with a token that only cachewatch can make."""
-    recipient = mail.to[0].addr_spec if mail.to else ""
-    subscription = mail.rendered.subscription
-    values = {"subscription": subscription, "recipient": recipient}
-    if config.unsubscribe_key is not None:
-        named = f"{recipient}\0{subscription}".encode()
-        values["token"] = hmac.new(config.unsubscribe_key.reveal().encode(), named, "sha256").hexdigest()
-    link = config.unsubscribe or ""
-    for name, value in values.items():
-        link = link.replace(f"{{{name}}}", quote(value, safe="", errors="replace"))
-    if link.startswith("mailto:") and "?" not in link:
-        link += f"?subject={quote(subscription, safe='', errors='replace')}"
-    return _link(link)
 
 
 def _link(url: str) -> str:
@@ -270,9 +240,8 @@ class MailChannel(OneByOne):
             for recipient in recipients
             if is_address(address_of(recipient))  # others are refused only when mail is sent to them
         )
-        mail = Mail(rendered, addresses, original)
-        payload = mail_bytes(mail, self._config, self.policy)
-        return rendered.message(target, payload, "message/rfc822", message_id(mail, self._config))
+        mail = Mail(rendered, addresses, self._config, original)
+        return rendered.message(target, mail.as_bytes(self.policy), "message/rfc822", mail.message_id)
 
 
 def is_address(recipient: str) -> bool:

@@ -19,8 +19,10 @@ from helpers import Record, catalogue, history, records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from outgoing import maildir_config
+from outgoing import read as mail_read
 
-from cachewatch.channels.mail import subject
+from cachewatch.channels import open_channel
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.kinds_and_specs import Place
 from cachewatch.core.statement_kinds import Counts, Line, Statement, StatementKind, Story
@@ -181,11 +183,13 @@ def test_what_is_too_much_for_so_many_readers_is_not_attached(crowded: Digest, m
 
 
 @pytest.mark.parametrize("name", ["x", "a" * 60])
-def test_subjects_fit(demo_repository: Path, name: str) -> None:
+def test_subjects_fit(demo_repository: Path, tmp_path: Path, name: str) -> None:
     """A subject fits into a line with its prefix, and is ASCII."""
+    channel = open_channel(maildir_config(tmp_path))
     for is_urgent in (False, True):
         rendered = render_digest(digest_of(read_once(demo_repository), subscription=name, is_urgent=is_urgent))
-        assert len(subject(rendered)) <= 78
+        (message,) = channel.build_messages(rendered)
+        assert len(mail_read(message.payload)["subject"]) <= 78
         assert rendered.title.isascii()
 
 
