@@ -152,9 +152,8 @@ def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
     counts["all"] = f"{total:,}"
     hashes = change.after.environment.hashes
     counts["binaries"] = number(total, "binary", "binaries") if hashes else number(total, "spec")
-    gone, other, equal, going = (
-        new[one] for one in (LossClass.GONE, LossClass.OTHER, LossClass.EQUAL, LossClass.GOING)
-    )
+    gone, other = new[LossClass.GONE], new[LossClass.OTHER]
+    equal, going = new[LossClass.EQUAL], new[LossClass.GOING]
     if gone:
         kept = {one.home for one in assessment.required}
         key, tag = ("gone_kept" if len(kept) == 1 and "" not in kept else "gone"), safe("".join(kept))
@@ -223,12 +222,9 @@ def binaries_said(
 
     `copied`: the day on which readers were asked to copy each package. `before`: the binaries of the last digest, by key.
     """
-    text = "; ".join(
-        _binary_said(one, words, copied.get(one.need.package, ""), before.get(key_of(one)))
-        for one in binaries[:_MOST_BINARIES]
-    )
-    more = len(binaries) - _MOST_BINARIES
-    return f"{text}; {words.say('other', 'more', more)}" if more > 0 else text
+    shown, more = binaries[:_MOST_BINARIES], len(binaries) - _MOST_BINARIES
+    said = [_binary_said(one, words, copied.get(one.need.package, ""), before.get(key_of(one))) for one in shown]
+    return "; ".join([*said, words.say("other", "more", more)] if more > 0 else said)
 
 
 def _binary_said(covered: Resolution, words: Words, day: str, before: Resolution | None) -> str:
