@@ -224,8 +224,7 @@ class Comparisons:
     def _compare(self, file: Path, comparison: Comparison, isolation: Isolation) -> tuple[Judgement, list[KeptBatch]]:
         (pair,), batches, tally = comparison.pairs, list[KeptBatch](), Tally()
         work = partial(compare_and_keep, file, tag_names.is_mutable(pair.after.tag))
-        contents = read(pair.difference.all_documents, comparison.readers)
-        for pairs, kept in isolation.each(work, contents, about_pair):
+        for pairs, kept in isolation.each(work, read(pair.difference.all_documents, comparison.readers), about_pair):
             self._go_on()
             batches.append(_refused(isolation, pairs[0], kept) if isinstance(kept, WorkFailed) else kept)
             tally.seen.join(batches[-1].seen)

@@ -111,9 +111,7 @@ def _assembled(
 ) -> PendingDigest:
     # A package counts once, however many tags it is in.
     hidden = Counter(name for name, _ in {pair for part in parts for each in part.news for pair in each.hidden})
-    tags = tuple(each.tag for part in parts for each in part.news)
     now = context.clock()
-    holds = tuple(holds_needed(parts, stream.subscription.limit.hold_above, state.holds, now))
     key = _key(stream, state, parts, occasion)
     coverages = [part.coverage for part in parts if part.coverage]
     # A binary is there if one of the sources has it.
@@ -139,7 +137,7 @@ def _assembled(
         period=f"{period}-{key[:8]}" if is_taken else period,
         is_urgent=stream.is_urgent,
         spans=tuple(span for part in parts for span in part.spans),
-        tags=tags,
+        tags=tuple(each.tag for part in parts for each in part.news),
         remembered=remembered,
         known=Known(
             left={key: found for part in parts for key, found in part.left.items()},
@@ -168,7 +166,7 @@ def _assembled(
         digest=digest,
         advances=advances,
         is_empty=digest.is_empty and not is_repeated and not any(part.is_lost for part in parts),
-        holds=holds,
+        holds=tuple(holds_needed(parts, stream.subscription.limit.hold_above, state.holds, now)),
         lacks_pin=bool(parts) and all(part.lacks_pin for part in parts),
     )
 

@@ -201,5 +201,4 @@ def by_tag(key: str, entries: Mapping[str, Collection[Unread]], revision_of: Cal
 
 
 def _listed(names: list[str], most: int) -> str:
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
