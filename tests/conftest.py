@@ -134,7 +134,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         name = item.nodeid.partition("[")[0]
         is_another = name in has_one and item.get_closest_marker("slow_cases") is not None
-        if _folder(item.path) in SLOW or is_another or _state_of(item) == STATES[1]:
+        parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        if _folder(item.path) in SLOW or is_another or parameters.get("_state") == STATES[1]:
             item.add_marker("slow")
         is_slow = item.get_closest_marker("slow") is not None and _folder(item.path) != "crash"
         if _folder(item.path) in NIGHTLY or (is_slow and (item.path.stem in NIGHTLY or name in has_slow_one)):
@@ -142,12 +143,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         has_one.add(name)
         if is_slow:
             has_slow_one.add(name)
-
-
-def _state_of(item: pytest.Item) -> object:
-    return (
-        item.callspec.params.get("_state") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
-    )
 
 
 def _folder(path: Path) -> str:

@@ -41,7 +41,12 @@ class _Server(ThreadingHTTPServer):
         """Say nothing of clients that go away."""
 
 
-class _SmartHandler(BaseHTTPRequestHandler):
+class _Handler(BaseHTTPRequestHandler):
+    def log_message(self, *arguments: Any) -> None:
+        """Say nothing."""
+
+
+class _SmartHandler(_Handler):
     """Hands requests to `git http-backend`, as a web server would."""
 
     def __init__(self, root: Path, faults: Faults, *arguments: Any) -> None:
@@ -111,11 +116,8 @@ class _SmartHandler(BaseHTTPRequestHandler):
         command = ["git", "http-backend"]
         return subprocess.run(command, input=body, capture_output=True, check=True, env=environment).stdout
 
-    def log_message(self, *arguments: Any) -> None:
-        """Say nothing."""
 
-
-class _HostileHandler(BaseHTTPRequestHandler):
+class _HostileHandler(_Handler):
     """Sends refs, or an error with a long reason."""
 
     def __init__(self, refs: int, error: int, *arguments: Any) -> None:
@@ -137,13 +139,9 @@ class _HostileHandler(BaseHTTPRequestHandler):
             for _ in range(self.refs // len(block)):
                 self.wfile.write(block)
 
-    def log_message(self, *arguments: Any) -> None:
-        """Say nothing."""
 
-
-class _PlainHandler(SimpleHTTPRequestHandler):
-    def log_message(self, *arguments: Any) -> None:
-        """Say nothing."""
+class _PlainHandler(_Handler, SimpleHTTPRequestHandler):
+    """Sends files."""
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from caches import database, installs, node, write_v2
 from conftest import ROOT, Run
 from helpers import document, history, parsed, record, two_folders
 from pairs import some_pair
+from tools import finding_commands
 
 import cachewatch
 from cachewatch.runtime.files_and_locks import demo_documents
@@ -115,8 +116,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the commands of the page prepare for its examples."""
     folder = tmp_path_factory.mktemp("api")
     (commands,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run(["bash", "-ec", commands], cwd=folder, env=os.environ | {"PATH": path}, check=True)
+    subprocess.run(["bash", "-ec", commands], cwd=folder, env=finding_commands(), check=True)
     return folder
 
 

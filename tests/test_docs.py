@@ -1,17 +1,15 @@
 """What the README says is true: its output is real, its options exist, its files are there."""
 
-import os
 import re
 import runpy
 import subprocess
-import sys
 from pathlib import Path
 
 import click
 import pytest
 from conftest import ROOT
 from mailservers import header, post
-from tools import program
+from tools import finding_commands, program
 
 from cachewatch.cli import cli
 from cachewatch.store.health_and_alerts import AlertKind
@@ -33,8 +31,7 @@ def test_every_example_is_real(demo_repository: Path, tmp_path: Path, command: s
     """Each command of the README, run beside the repository of the demo or in it, prints what the README says."""
     if "| jq" in command:
         program("jq")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "COLUMNS": "80"}
+    environment = finding_commands() | {"COLUMNS": "80"}
     (tmp_path / "my-demo.git").symlink_to(demo_repository)
     for prepared in re.findall("^git -C my-demo.git show .*", README, re.MULTILINE):
         subprocess.run(prepared, shell=True, cwd=tmp_path, check=True)
@@ -49,7 +46,7 @@ def test_every_example_is_real(demo_repository: Path, tmp_path: Path, command: s
 def test_the_first_digest_arrives(tmp_path: Path) -> None:
     """The commands of the README that lead to one, with a server of ours."""
     made, sent = re.findall(r"```sh\n(.*?)```", README.partition("## Your first digest\n")[2], re.DOTALL)[:2]
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = finding_commands()
     with post() as server:
         lines = f"{made}{sent}".replace("2525", str(server.port)).splitlines()
         commands = "\n".join(line for line in lines if not line.startswith(("cd ", "uvx ")))
@@ -110,9 +107,8 @@ def test_the_gate_gates(demo_repository: Path, tmp_path: Path, variables: dict[s
     """What a move or an environment would lose is named; a harmless event passes."""
     for name, package in (("spack.yaml", "py-build@1.2.0"), ("kept.yaml", "py-keras")):
         (tmp_path / name).write_text(f"spack:\n  specs: [{package}]\n")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    script, environment = str(ROOT / "config/examples/gate.sh"), {"PATH": path, "CATALOGUE": str(demo_repository)}
-    environment = os.environ | environment | variables
+    environment = finding_commands() | {"CATALOGUE": str(demo_repository)} | variables
+    script = str(ROOT / "config/examples/gate.sh")
     done = subprocess.run(["sh", script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert (done.returncode, said in done.stderr) == (code, True)

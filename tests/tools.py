@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,6 +35,11 @@ def need(file: Path, name: str) -> Path:
     if not file.is_file():
         pytest.skip(_MISSING + name)
     return file
+
+
+def finding_commands() -> dict[str, str]:
+    """Return the environment in which a shell finds the commands of this Python."""
+    return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
 def finding_tests() -> dict[str, str]:

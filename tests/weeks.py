@@ -6,23 +6,18 @@ The first two are made of the bundled documents, the third is as large as upstre
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from digests import read
 from helpers import NewRevision, Record, meta_of, record, write_repository
 
 from cachewatch.cli import demo
-from cachewatch.comparison_flow import changesets
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
-from cachewatch.git.local_repository import Repository
-from cachewatch.report.digest_and_message_values import Digest, Outage, Silenced, Span, TagDigest
-from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
+from cachewatch.report.digest_and_message_values import Digest, Outage, Silenced, Span
 from cachewatch.runtime.files_and_locks import demo_documents
-from cachewatch.sources.before_and_after import compare_sides
 
 PRUNED = 200_000
 
@@ -171,18 +166,8 @@ def _repository(folder: Path, before: dict[str, bytes], after: dict[str, bytes],
     return repository
 
 
-def read_last(repository: Path, *, jobs: int = 1, tag: str = "develop") -> TagDigest:
-    """Read the last revision of develop as a digest."""
-    chosen = Selection(tags=Globs([tag]))
-    with closing(Repository(repository)) as opened:
-        comparison = compare_sides("HEAD~1", "HEAD", chosen, repository=opened)
-        found = changesets(comparison, chosen, partial(DigestCollector, chosen.wants), jobs=jobs)
-        (digest,) = [read_tag_digest(one, source="public", wants=chosen.wants) for one in found]
-    return digest
-
-
 def _digest(repository: Path, subscription: str, *, gap: bool, tag: str = "develop") -> Digest:
-    found = read_last(repository, tag=tag)
+    found = read(repository, selection=Selection(tags=Globs([tag])))
     before, after = found.report.before, found.report.after
     assert before.time
     assert after.time

@@ -13,6 +13,7 @@ import click
 import pytest
 from conftest import Run
 from helpers import Record, catalogue, document, history, record, records, write
+from tools import finding_commands
 
 from cachewatch import __version__, cli
 from cachewatch.cli.terminal import LONG_BYTES, ProgressLine
@@ -230,10 +231,8 @@ def test_demo_commands_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     _, _, printed = run("demo", *folder).output.partition("Where to go next:\n")
     commands = [line[2:].partition("   ")[0] for line in printed.splitlines() if re.match(r"  (cd|cachewatch) ", line)]
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-exc", "\n".join(commands)], env=environment, capture_output=True, text=True, check=False
-    )
+    typed = ["bash", "-exc", "\n".join(commands)]
+    done = subprocess.run(typed, env=finding_commands(), capture_output=True, text=True, check=False)
 
     assert (done.returncode, len(commands)) == (0, 7), done.stderr
     assert done.stderr.count("\n+ cachewatch ") + done.stderr.startswith("+ cachewatch") == 7 - len(folder)

@@ -29,7 +29,7 @@ def test_the_power_is_cut(world: World) -> None:
 
 def test_a_cut_finds_what_is_not_flushed(world: World) -> None:
     """The test has teeth: files that are renamed without being flushed are empty, or not there, and count as sent."""
-    found = [_cut(world, ("before passes.clean_up", 1), mutant="no flush") for _ in range(3)]
+    found = [_cut(world, ("before passes_and_leadership.clean_up", 1), mutant="no flush") for _ in range(3)]
     print(f"\nmutant 'no flush': {sum(map(bool, found))} of {len(found)} cuts broke a promise")
     assert any(found)
 

@@ -1,14 +1,13 @@
 """Templates of users: preferred to ours file by file, given plain data, and held in a cage."""
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 from conftest import ROOT, Run
+from tools import finding_commands
 
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.errors import TemplateError
@@ -265,11 +264,9 @@ def test_the_example_of_docs(tmp_path: Path, demo_repository: Path, run: Run, mo
     monkeypatch.chdir(tmp_path)
     run("init", "--to", "you@example.org", "--source", demo_repository, "--when", "each revision")
     page = (ROOT / "docs/templates.md").read_text()
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     example = page.partition("```sh\n")[2].partition("```")[0]
-    done = subprocess.run(
-        ["sh", "-e", "-c", example], env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
-    )
+    command = ["sh", "-e", "-c", example]
+    done = subprocess.run(command, env=finding_commands(), capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
     assert "+++ mine/_header.html.j2" in done.stdout

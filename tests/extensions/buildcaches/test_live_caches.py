@@ -1,12 +1,10 @@
 """Live build caches watched by a daemon: from a folder, over HTTP, and as a catalogue."""
 
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +16,7 @@ from conftest import ROOT, Run
 from helpers import catalogue, records
 from servers import Asked, Says, files, serving
 from station import DESK_CONFIG, Site, log, running, wait_for
+from tools import finding_commands
 from upstream import git
 
 from cachewatch.service.passes_and_leadership import poll
@@ -156,8 +155,7 @@ def plain(text: str) -> str:
 @pytest.mark.nightly
 def test_the_ten_minutes(buildcaches: Path, tmp_path: Path) -> None:
     """Each command of the page, one after the other, prints what the page says."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "COLUMNS": "80"}
+    environment = finding_commands() | {"COLUMNS": "80"}
     shutil.copy(buildcaches / "v3/env/2/spack.lock", tmp_path)
     blocks = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
     pattern = re.compile(r"^\$ (.*?)\n(.*?)(?=^\$ |\Z)", re.DOTALL | re.MULTILINE)
