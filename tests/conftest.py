@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from cachewatch.runtime.worker import Worker
 
 if TYPE_CHECKING:
     import postgres as postgres_server
+    from readers import Made
 
     from cachewatch.config.value_types_and_secrets import PostgresAddress
 
@@ -286,6 +288,14 @@ def _data(name: str, factory: pytest.TempPathFactory) -> Path:
     base = factory.getbasetemp()
     # Each process of pytest-xdist has a folder of its own beside those of the others.
     return unpack(name, base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Made":
+    """Make readers of a site in the folder of this test."""
+    from readers import Readers  # noqa: PLC0415  few tests need it
+
+    return partial(Readers, tmp_path, monkeypatch)
 
 
 @pytest.fixture

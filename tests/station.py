@@ -17,7 +17,7 @@ from helpers import START, catalogue, history, records
 
 from cachewatch.config.reading import read_config
 from cachewatch.config.value_types_and_secrets import PostgresAddress
-from cachewatch.runtime.log import Log, open_log
+from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import Result, run_pass
 from cachewatch.service.streams_and_silences import Stream, StreamState, read_stream
@@ -135,7 +135,9 @@ class Site:
         config = read_config(self.file)
         database = open_database(config.database)
         self.opened.append(database)
-        return Context(config=config, database=database, log=self._log(), clock=self.clock)
+        return Context(
+            config=config, database=database, log=open_log("json", self.said, logging.INFO), clock=self.clock
+        )
 
     def clock(self) -> datetime:
         """Return the time that it is here."""
@@ -183,9 +185,6 @@ class Site:
         state = self.address or self.folder / "state"
         with closing(open_database(state)) as database, database.read() as connection:
             yield connection
-
-    def _log(self) -> Log:
-        return open_log("json", self.said, logging.INFO)
 
     def _git(self, *arguments: str) -> str:
         git = ["git", f"--git-dir={self.upstream}", *arguments]

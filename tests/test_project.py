@@ -52,7 +52,7 @@ def test_actions_are_pinned(path: Path) -> None:
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflows_make_what_can_be_made(path: Path) -> None:
-    """Every target of make that they name is one, and so is every program of `.venv`."""
+    """Every target of make that they name is one."""
     makefile = (ROOT / "Makefile").read_text().replace("$(READY)", ".venv/ready")
     commands = "\n".join(step.get("run", "") for job in _jobs(path).values() for step in job["steps"])
     for target in re.findall(r"^make (\S+)", commands, re.MULTILINE):
@@ -128,13 +128,9 @@ def test_missing_tools_are_one_line(tmp_path: Path, is_ci: bool, processes: str)
 
 def test_the_container_has_the_scripts_that_install_the_tools() -> None:
     """What `install-tools` calls beside itself is copied before it runs."""
-    lines = "\n".join(re.findall(r"^COPY (.*)", _read("Containerfile"), re.MULTILINE))
+    lines = "\n".join(re.findall(r"^COPY (.*)", (ROOT / "Containerfile").read_text(), re.MULTILINE))
     copied = re.findall(r"tests/[\w./-]+[\w-]", lines)
-    called = re.findall(r"^tests/[\w./-]+", _read("tests/install-tools"), re.MULTILINE)
+    called = re.findall(r"^tests/[\w./-]+", (ROOT / "tests/install-tools").read_text(), re.MULTILINE)
 
     assert len(called) >= 2
     assert set(called) <= set(copied)
-
-
-def _read(name: str) -> str:
-    return Path(__file__).parents[1].joinpath(name).read_text("utf-8")

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import weeks
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import sync_playwright
 from sites import read_site
 
 from browser import chromium
@@ -40,7 +40,13 @@ def main(folder: Path) -> None:
         browser = playwright.chromium.launch(executable_path=chromium.CHROMIUM, args=chromium.ARGUMENTS)
         for title, views in _VIEWS.items():
             for view in views:
-                _take(browser, documents / f"{title}.html", view, folder / f"{title.replace('/', '-')}-{view}.png")
+                shown = chromium.show(browser, (documents / f"{title}.html").as_uri(), view)
+                high = min(_HIGHEST, shown.page.evaluate("Math.ceil(document.body.getBoundingClientRect().bottom)"))
+                file = folder / f"{title.replace('/', '-')}-{view}.png"
+                shown.page.screenshot(
+                    path=file, full_page=True, clip={"x": 0, "y": 0, "width": view.width, "height": high}
+                )
+                shown.page.context.close()
         browser.close()
 
 
@@ -60,13 +66,6 @@ def _page(repository: Path) -> list[bytes]:
         comparison = compare_sides("HEAD~1", "HEAD", chosen, repository=opened)
         asked = Requested(most=MOST_ROWS, wants=chosen.wants, names_packages=True)
         return list(write_page(changesets(comparison, chosen, NoCollector), asked=asked))
-
-
-def _take(browser: Browser, document: Path, view: View, file: Path) -> None:
-    shown = chromium.show(browser, document.as_uri(), view)
-    high = min(_HIGHEST, shown.page.evaluate("Math.ceil(document.body.getBoundingClientRect().bottom)"))
-    shown.page.screenshot(path=file, full_page=True, clip={"x": 0, "y": 0, "width": view.width, "height": high})
-    shown.page.context.close()
 
 
 if __name__ == "__main__":

@@ -37,7 +37,9 @@ def test_a_cut_finds_what_is_not_flushed(world: World) -> None:
 def _cut(world: World, place: tuple[str, int], **request: Any) -> list[str]:
     zygote, case = world.zygotes[0], world.case()
     disk, copy = case.folder.with_suffix(".img"), case.folder.with_suffix(".cut.img")
-    _make(disk)
+    with disk.open("wb") as file:
+        file.truncate(_IMAGE_BYTES)
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(disk)], check=True)
     try:
         with _mounted(disk, case.folder):
             shutil.copytree(world.folder / "first", case.folder, dirs_exist_ok=True)
@@ -52,12 +54,6 @@ def _cut(world: World, place: tuple[str, int], **request: Any) -> list[str]:
     finally:
         disk.unlink()
         copy.unlink(missing_ok=True)
-
-
-def _make(image: Path) -> None:
-    with image.open("wb") as file:
-        file.truncate(_IMAGE_BYTES)
-    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
 
 
 @contextmanager

@@ -39,19 +39,45 @@ def test_nothing_replaces_what_is_gone_with_a_stack(run: Run, tmp_path: Path) ->
     assert "HASHES GONE" not in compared(run, tmp_path, SHARED, LEFT, "--stack", "gpu")
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "said"),
-    [
-        (ONE, ONE | OTHER, "0 of 1 package changed, 1 more is new;"),
-        (ONE | OTHER, OTHER | THIRD, "0 of 1 package changed, 1 more is new, 1 more was removed;"),
-        (ONE, OTHER, "1 package is new, 1 more was removed;"),
-    ],
-)
-def test_packages_that_changed_are_counted_among_those_of_both_sides(
-    run: Run, tmp_path: Path, before: dict[str, Any], after: dict[str, Any], said: str
-) -> None:
-    """New and removed packages are no part of the number of packages that could change."""
-    assert said in " ".join(compared(run, tmp_path, before, after).split())
+NEWER, OLDER = record(1, versions=["1.2"]), record(2, versions=["1.1"])
+SEVERAL = [{"zlib": [record(5, versions=["1.2.1"]), record(n, versions=["1.2.1", "1.2.2"][2 - n :])]} for n in (1, 2)]
+GPU = [
+    {f"p{n}": [record(n, stacks=[*own, "ml"]), record(10 + n, stacks=own), record(20 + n)] for n in range(3)}
+    for own in (["gpu"], [])
+]
+# Two states, options, and what is said of them.
+SAID: dict[str, Any] = {
+    "new packages are none that could change": (ONE, ONE | OTHER, "", "0 of 1 package changed, 1 more is new;"),
+    "nor are removed ones": (
+        ONE | OTHER,
+        OTHER | THIRD,
+        "",
+        "0 of 1 package changed, 1 more is new, 1 more was removed;",
+    ),
+    "there is none that could": (ONE, OTHER, "", "1 package is new, 1 more was removed;"),
+    "what is kept where a stack lost it may be pruned at any time": (
+        *({"p": [record(1, stacks=own), record(2, stacks=["ml"])], "q": [record(3)]} for own in (["e4s"], [])),
+        *("", "no stack builds 1 of these specs any more"),
+    ),
+    "all versions of a spec are named": (*SEVERAL, "", "zlib 1.2.2 -> 1.2.1, 1.2.2"),
+    "only what no stack builds is counted where that was asked for": (
+        *(*GPU, "--kind=unreferenced"),
+        "STACK REMOVED gpu 3 packages, 3 specs kept",
+    ),
+    "and is kept": (*GPU, "--kind=unreferenced", "(3 kept with changed stacks: 3 in removed stacks)"),
+} | {
+    f"an older version gives way to one that was there {kind}": (
+        *({"p": [NEWER, one]} for one in (OLDER, record(3, versions=["1.2"]))),
+        *(kind, "p 1.1 removed, more builds of 1.2 +1 -1"),
+    )
+    for kind in ("", "--kind=upgraded")
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_what_is_said_of_two_states(run: Run, tmp_path: Path, case: str) -> None:
+    before, after, options, said = SAID[case]
+    assert said in " ".join(compared(run, tmp_path, before, after, *options.split()).split())
 
 
 def test_two_tags_are_both_named_where_numbers_are_asked_for(run: Run, tmp_path: Path) -> None:
@@ -91,14 +117,6 @@ def test_a_package_whose_document_cannot_be_read_is_not_said_to_be_missing(run: 
     write(tmp_path, {"p0.md": next(iter(catalogue(ONE).values())), "p1.md": b"---\ntitle: p1\n"})
     (tmp_path / "p2.md").symlink_to("nowhere")
     assert "unless it is in a document that could not be read" in run("show", "p2", "--repo", tmp_path).error_of(4)
-
-
-def test_what_no_stack_builds_any_more_is_said_where_a_stack_lost_it(run: Run, tmp_path: Path) -> None:
-    """That it is kept for now is no promise: it may be pruned at any time."""
-    before = {"p": [record(1, stacks=["e4s"]), record(2, stacks=["ml"])], "q": [record(3, stacks=["e4s"])]}
-    after = {"p": [record(1, stacks=[]), record(2, stacks=["ml"])], "q": [record(3, stacks=["e4s"])]}
-
-    assert "no stack builds 1 of these specs any more" in " ".join(compared(run, tmp_path, before, after).split())
 
 
 @pytest.mark.parametrize(
@@ -198,14 +216,6 @@ def test_what_a_filter_leaves_out_is_not_said_to_be_new(run: Run, tmp_path: Path
     assert "UPGRADED" not in said
 
 
-def test_a_spec_of_several_versions_is_no_upgrade_to_its_own_version(run: Run, tmp_path: Path) -> None:
-    """All of its versions are named."""
-    newer = ((1, ["1.2.2"]), (2, ["1.2.1", "1.2.2"]))
-    before, after = ({"zlib": [record(5, versions=["1.2.1"]), record(n, versions=v)]} for n, v in newer)
-
-    assert "zlib  1.2.2 -> 1.2.1, 1.2.2" in compared(run, tmp_path, before, after)
-
-
 def test_a_tag_of_a_name_that_is_not_allowed_is_named_where_it_differs(run: Run, tmp_path: Path) -> None:
     """It cannot be compared, which is no reason to say that all documents are the same."""
     odd = {name: catalogue(state, "d\u00e9velop") for name, state in (("old", ONE), ("new", OTHER))}
@@ -215,18 +225,6 @@ def test_a_tag_of_a_name_that_is_not_allowed_is_named_where_it_differs(run: Run,
         said = run("diff", "HEAD~1", "HEAD", "--repo", repository)
         assert said.exit_code == code
         assert ("ignored 'd\u00e9velop': names may have only letters of ASCII" in said.error) == (code == 4)
-
-
-def test_only_what_no_stack_builds_is_counted_where_that_was_asked_for(run: Run, tmp_path: Path) -> None:
-    """Of a removed stack, too."""
-    before = {
-        f"p{n}": [record(n, stacks=["gpu", "ml"]), record(10 + n, stacks=["gpu"]), record(20 + n)] for n in range(3)
-    }
-    after = {f"p{n}": [record(n, stacks=["ml"]), record(10 + n, stacks=[]), record(20 + n)] for n in range(3)}
-    said = " ".join(compared(run, tmp_path, before, after, "--kind", "unreferenced").split())
-
-    assert "STACK REMOVED gpu 3 packages, 3 specs kept" in said
-    assert "(3 kept with changed stacks: 3 in removed stacks)" in said
 
 
 def test_tables_count_unmatched_specs_by_another_name_than_the_kind_gone(run: Run, tmp_path: Path) -> None:
@@ -249,15 +247,6 @@ def test_surplus_copies_are_of_a_package(run: Run, tmp_path: Path) -> None:
     repository = history(tmp_path / "s.git", catalogue(before), catalogue(after))
     _, body = mail(digest_of(read(repository, selection=Selection(kinds=Globs(["retired"])))))
     assert "Routine 3 surplus copies of zlib went. 3 packages hidden by" in body
-
-
-@pytest.mark.parametrize("kind", [(), ("--kind", "upgraded")])
-def test_an_older_version_gives_way_to_one_that_was_there(run: Run, tmp_path: Path, kind: tuple[str, ...]) -> None:
-    """A spec that another of a newer version replaces was not only removed."""
-    newer, old = record(1, versions=["1.2"]), record(2, versions=["1.1"])
-    said = compared(run, tmp_path, {"p": [newer, old]}, {"p": [newer, record(3, versions=["1.2"])]}, *kind)
-
-    assert "p  1.1 removed, more builds of 1.2  +1 -1" in said
 
 
 def test_a_gate_says_that_only_the_selected_versions_are_lost(run: Run, tmp_path: Path) -> None:

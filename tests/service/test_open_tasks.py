@@ -1,24 +1,17 @@
 """What earlier digests asked for: it stays open until the tag, whatever a subscription selects, says that it is settled."""
 
 import random
-from functools import partial
 from pathlib import Path
 
 import pytest
 from helpers import Record, catalogue, lock, records, spec_hash
-from readers import CONFIG, DAY, WAITING, Made, Packages, Readers, body, many, wait
+from readers import CONFIG, DAY, WAITING, Made, Packages, body, many, wait
 
 from cachewatch.core.advice.verbs_and_reasons import LASTING
 from cachewatch.store import cursors_and_remembered as cursors
 
 DARWIN = {"platform": "darwin", "os": "sequoia", "stacks": ["mac", "root"]}
 ML = CONFIG.replace("changes: [all],", "match: {stacks: [ml]},")
-
-
-@pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    """Make readers of a site in the folder of this test."""
-    return partial(Readers, tmp_path, monkeypatch)
 
 
 def weeks(made: Made, config: str, *states: Packages) -> list[str]:

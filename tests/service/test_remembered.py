@@ -1,12 +1,11 @@
 """What a subscription remembers: what went and is back, told once; snapshots; what is missing and suspicious."""
 
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
 from helpers import catalogue, lock, records, spec_hash
-from readers import CONFIG, DAY, WAITING, Made, Packages, Readers, body, many, wait
+from readers import CONFIG, DAY, WAITING, Made, Packages, body, many, wait
 
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.operators import alerts_summary_actions
@@ -17,12 +16,6 @@ HOUR = timedelta(hours=1)
 MANY: Packages = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(8)}
 ZLIB: Packages = {"zlib": records(range(900, 905))}
 NEWER: Packages = {"zlib": records(range(910, 915), versions=["1.3.2"])}
-
-
-@pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    """Make readers of a site in the folder of this test."""
-    return partial(Readers, tmp_path, monkeypatch)
 
 
 def in_stack(count: int) -> dict[str, bytes]:
@@ -510,8 +503,7 @@ def test_a_snapshot_that_went_lost_nothing(made: Made) -> None:
     (digest,) = readers.made
     assert not digest.assessment.losses
     assert "Gone" not in readers.site.told()[-1]
-    readers.go_on()
-    text = " ".join(readers.site.told()[-1].split())
+    text = readers.mail()
     assert "develop-2025-06-03: it was removed although it was the newest; then go back to develop-2025-06-02" in text
     assert "with 8 packages, although it was the newest snapshot." in text
 
@@ -520,10 +512,9 @@ def test_the_removed_snapshot_that_a_new_one_replaces_is_told_once(made: Made) -
     """Nobody can stay on it; what the new one lacks is said."""
     first, second = (catalogue(MANY | ZLIB, f"develop-2025-06-0{day}") for day in (1, 2))
     readers = made(first | second, catalogue(MANY, "develop-2025-06-03"))
-    readers.go_on()
     removed = "it was removed, as old snapshots are; move to develop-2025-06-03 and re-concretize."
     lacking = f"develop-2025-06-02: {removed} The new one lacks: zlib. If you use develop-2025-06-01: {removed} What"
-    assert f"To do If you use {lacking} happened" in " ".join(readers.site.told()[-1].split())
+    assert f"To do If you use {lacking} happened" in readers.mail()
 
 
 @pytest.mark.slow

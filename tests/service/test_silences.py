@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from helpers import catalogue, history, record
 from readers import CONFIG
-from station import begun
+from station import Site, begun
 
 from cachewatch.comparison_flow import changesets
 from cachewatch.config.settings_and_subscriptions import Match, Silence
@@ -149,21 +149,23 @@ def test_events_of_whole_tags() -> None:
     assert wanted(silence(stacks=("ml",))) == [True, True]
 
 
+def mail(site: Site) -> str:
+    site.run(1)
+    (text,) = site.told()
+    return " ".join(text.split())
+
+
 def test_what_is_silenced_is_counted_once(tmp_path: Path) -> None:
     """It is no part of what a digest does not list for other reasons."""
     old, new = (
         {name: [record(n, versions=[v])] for n, name in enumerate(("llvm", "zlib"), s)} for s, v in ((1, "1"), (5, "2"))
     )
-    site = begun(tmp_path, [catalogue(old), catalogue(new)], SILENT)
-    site.run(1)
-    (text,) = (" ".join(text.split()) for text in site.told())
+    text = mail(begun(tmp_path, [catalogue(old), catalogue(new)], SILENT))
     assert "1 package hidden by the silence quiet until 2026-12-01: migration." in text
     assert "does not list" not in text
     states = {"develop": old, "develop-2025-06-01": old}, {"develop": new, "develop-2025-06-02": new}
     tags = [{k: v for tag, found in one.items() for k, v in catalogue(found, tag).items()} for one in states]
-    site = begun(tmp_path / "tags", [tags[0], tags[0] | tags[1]], SILENT.replace("llvm", "[llvm, zlib]"))
-    site.run(1)
-    (text,) = (" ".join(text.split()) for text in site.told())
+    text = mail(begun(tmp_path / "tags", [tags[0], tags[0] | tags[1]], SILENT.replace("llvm", "[llvm, zlib]")))
     assert "develop-2025-06-02 is out. " in text
     assert "2 packages hidden by the silence quiet" in text
 
@@ -173,9 +175,7 @@ def test_what_happened_to_a_stack_is_told_without_what_is_silenced(tmp_path: Pat
     old, new = (
         {f"p{n}": [record(n, stacks=["e4s", *(more if n < 6 else [])])] for n in range(20)} for more in (["hep"], [])
     )
-    site = begun(tmp_path, [catalogue(old | {"llvm": [record(9, stacks=["hep"])]}), catalogue(new)], SILENT)
-    site.run(1)
-    (text,) = (" ".join(text.split()) for text in site.told())
+    text = mail(begun(tmp_path, [catalogue(old | {"llvm": [record(9, stacks=["hep"])]}), catalogue(new)], SILENT))
     assert "Stack hep was removed (the catalogue does not say why); 6 packages are built by e4s as well." in text
     assert "1 package hidden by the silence quiet" in text
     assert "llvm" not in text
