@@ -47,26 +47,39 @@ _AFTER = Side(
 def sample_digest() -> values.Digest:
     """Return a digest that has everything once that templates can show."""
     span = values.Span(
-        source="public", address="https://github.com/spack/cache.spack.io.git",
-        before=_BEFORE, after=_AFTER, revisions=5, newest=_END, checked=_CREATED,
+        source="public",
+        address="https://github.com/spack/cache.spack.io.git",
+        before=_BEFORE,
+        after=_AFTER,
+        revisions=5,
+        newest=_END,
+        checked=_CREATED,
         gaps=(values.Outage(_BEGIN + timedelta(days=1), _BEGIN + timedelta(days=4)),),
         notes=(values.Note("sample"),),
-    )  # fmt: skip
+    )
     move = _environment()
     pinned = Pinned(
         tag="develop-2025-05-18", source="public", newer=2, is_ending=True, newest="develop-2025-06-01", move=move
     )
     return values.Digest(
-        key="0" * 64, subscription="sample", description="a sample", is_sample=True,
-        created=_CREATED, period="2025-05-25..2025-06-01",
-        spans=(span,), tags=(_tag(),), environment=move, pinned=(pinned,),
+        key="0" * 64,
+        subscription="sample",
+        description="a sample",
+        is_sample=True,
+        created=_CREATED,
+        period="2025-05-25..2025-06-01",
+        spans=(span,),
+        tags=(_tag(),),
+        environment=move,
+        pinned=(pinned,),
         silenced=(values.Silenced("llvm", 3, "migration, ask Kim", "2026-12-01"),),
         why=("tags develop", "packages py-*"),
         commands=("cachewatch diff 6001b266be 1afa5ee758 --tag develop",),
         archive_url="https://hpc.example.org/cachewatch/sample/2025-06-01.html",
         unsubscribe="mailto:cachewatch+unsubscribe@hpc.example.org?subject=sample",
-        operator="hpc-software@example.org", links="https://cache.spack.io",
-    )  # fmt: skip
+        operator="hpc-software@example.org",
+        links="https://cache.spack.io",
+    )
 
 
 def _environment() -> CoverageChange:
@@ -106,23 +119,42 @@ def _tag() -> values.TagDigest:
     return values.TagDigest(
         source="public",
         report=Report(
-            before=_BEFORE, after=_AFTER, revisions_between=5,
+            before=_BEFORE,
+            after=_AFTER,
+            revisions_between=5,
             packages=PackageCounts(before=1250, after=1250, added=1, removed=1, changed=9, rebuilt_only=1),
             specs=SpecCounts(
-                before=400, after=397, added=60, removed=63, rebuilt=40, moved=2, upgraded=3, downgraded=1,
-                recompiled=4, reconfigured=1, new=9, gone=12, net_added=20, net_removed=23, unreferenced=2,
+                before=400,
+                after=397,
+                added=60,
+                removed=63,
+                rebuilt=40,
+                moved=2,
+                upgraded=3,
+                downgraded=1,
+                recompiled=4,
+                reconfigured=1,
+                new=9,
+                gone=12,
+                net_added=20,
+                net_removed=23,
+                unreferenced=2,
             ),
             events=(
                 Event(Kind.STACK_REMOVED, "ml-linux-aarch64-cpu", 312, 480),
                 Event(Kind.COMPILER, "gcc@11.4.0 -> gcc@13.2.0", 214, 950),
             ),
-            diagnostics=(Diagnostic("_cache/develop/apfel/specs.md", DiagnosticKind.UNREADABLE, "ends in the middle of a record"),),
+            diagnostics=(
+                Diagnostic(
+                    "_cache/develop/apfel/specs.md", DiagnosticKind.UNREADABLE, "ends in the middle of a record"
+                ),
+            ),
         ),
         statements=tuple(_statements()),
         rest=(_of(StatementKind.REBUILT, "py-gpytorch", Counts(40, 40)),),
         versions=(values.VersionsChange("py-build", ("1.2.1",), ("1.2.0",)),),
         examples=(values.Example(package="py-keras", version="3.9.2", stacks=("e4s",), machines=(machine,)),),
-    )  # fmt: skip
+    )
 
 
 _X86 = frozenset({Place("e4s", "x86_64_v3"), Place("ml-linux-x86_64-cpu", "x86_64_v3")})
@@ -136,9 +168,15 @@ def _statements() -> Iterator[Statement]:
     gcc, stack, lost = "gcc@11.4.0", "ml-linux-aarch64-cpu", Place("ml-darwin-aarch64-mps", "aarch64")
     yield replace(whole, kind=kinds.STACK_REMOVED, name=stack, counts=Counts(480), kinds=frozenset({Kind.STACK_EVENT}))
     yield replace(
-        whole, kind=kinds.MIGRATION, name=f"{gcc} -> gcc@13.2.0", before=(gcc,), after=("gcc@13.2.0",),
-        counts=Counts(950, 950), kinds=frozenset({Kind.COMPILER}), exceptions=("cuda", "hdf5"),
-    )  # fmt: skip
+        whole,
+        kind=kinds.MIGRATION,
+        name=f"{gcc} -> gcc@13.2.0",
+        before=(gcc,),
+        after=("gcc@13.2.0",),
+        counts=Counts(950, 950),
+        kinds=frozenset({Kind.COMPILER}),
+        exceptions=("cuda", "hdf5"),
+    )
     yield replace(whole, counts=Counts(2730), kinds=frozenset({Kind.PRUNE}))
     gone = _lost("py-old", Place("e4s", "x86_64_v3"), "1.0", LossClass.GONE)
     yield _of(kinds.PACKAGE_REMOVED, "py-old", Counts(5), "1.0", losses=(gone,))

@@ -116,10 +116,8 @@ def _report_reused_hashes(connection: Connection, context: Context, draft: Pendi
     """Notify operators once of published hashes that now mean another spec, in up to 20 documents."""
     for tag in draft.digest.tags:
         reused = [found for found in tag.report.diagnostics if found.kind is DiagnosticKind.REUSED_HASH]
-        lines, name = (
-            [f"{safe(found.path)}: {safe(found.message)}." for found in reused[:20]],
-            tag.report.after.tag or "",
-        )
+        lines = [f"{safe(found.path)}: {safe(found.message)}." for found in reused[:20]]
+        name = tag.report.after.tag or ""
         topic = f"reused-hash {tag.source} {name} {hashlib.sha256(repr(tuple(lines)).encode()).hexdigest()[:12]}"
         if len(reused) > len(lines):
             lines.append(f"And {len(reused) - len(lines):,} more documents.")

@@ -96,9 +96,13 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
         before = health.source(connection, name)
         is_new = news.revision != before.revision
         after = SourceHealth(
-            name=name, polled_at=now, succeeded_at=now, revision=news.revision, revision_time=news.time
+            name=name,
+            polled_at=now,
+            succeeded_at=now,
+            revision=news.revision,
+            revision_time=news.time,
+            changed_at=now if is_new else before.changed_at,
         )
-        after = replace(after, changed_at=now if is_new else before.changed_at)
         health.put_health(connection, after)
         key = AlertKey(AlertKind.SOURCE_FAILED, name)
         alerts.resolve_within(connection, context, key, f"the source {name} can be read again")
