@@ -1,16 +1,20 @@
 """Builders with defaults, so that a test names only what matters to it."""
 
 import json
+import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from msgspec import Struct
 
+from cachewatch.core.graphs_and_attribution import Dependency, GraphNode, Ingredients
 from cachewatch.core.kinds_and_specs import Document, Signature
 from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.spec_nodes_and_graphs import MadeOf
 from cachewatch.git.git_processes import init_repository
 from cachewatch.git.writing_revisions import AUTHOR, BRANCH, data_of, import_stream, quoted
 from cachewatch.runtime.files_and_locks import demo_documents
@@ -190,3 +194,23 @@ def history(folder: Path, *states: Mapping[str, bytes]) -> Path:
         before = state
     write_repository(folder, revisions)
     return folder
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a database; commit at the end, roll back after an exception, and close it, as `sqlite3`'s own manager does not."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        yield connection
+
+
+def made_of(edges: Iterable[Dependency] = (), **values: Any) -> MadeOf:
+    """Return ingredients, and the names of the specs that `edges` lead to."""
+    edges = tuple(edges)
+    return Ingredients(**values, uses=tuple(edge.use for edge in edges)), tuple(edge.hash for edge in edges)
+
+
+def graph_spec(name: str, spec_hash: str, edges: Iterable[Dependency] = (), **values: Any) -> GraphNode:
+    """Return a spec with these dependencies, attributes and ingredients."""
+    others = {key: values.pop(key) for key in Ingredients.__struct_fields__ if key in values}
+    ingredients, below = made_of(edges, **others)
+    return GraphNode(name=name, hash=spec_hash, ingredients=ingredients, below=below, **values)

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from graph_specs import graph_spec
-from helpers import Record, document, record, records, write
+from helpers import Record, document, graph_spec, record, records, write
 
 from cachewatch.config.schedules_and_dates import as_datetime, parse_days, parse_when
 from cachewatch.core.escaping_and_mentions import safe

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from helpers import catalogue, records
-from sqlite_files import opened
+from helpers import catalogue, opened, records
 from station import Site, begun
 
 from cachewatch.store import health_and_alerts as health

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import catalogue, records
+from helpers import catalogue, opened, records
 from sqlalchemy import select
-from sqlite_files import opened
 from station import Site, begun
 
 from cachewatch.config.value_types_and_secrets import PostgresAddress, StatePlace

@@ -2,7 +2,7 @@
 
 import random
 
-from graph_specs import graph_spec
+from helpers import graph_spec
 
 from cachewatch.core.graphs_and_attribution import SPACK, Dependency, GraphNode, Nodes
 from cachewatch.extensions.causes.predecessors_and_causes import Walk

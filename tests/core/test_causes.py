@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from graph_specs import graph_spec
+from helpers import graph_spec
 
 from cachewatch.core.graphs_and_attribution import SPACK, Cause, Causes, Dependency, GraphNode, Nodes, What, attribute
 from cachewatch.extensions.causes.predecessors_and_causes import Walk, explain_new_specs

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator
 
-from graph_specs import graph_spec
+from helpers import graph_spec
 
 from cachewatch.core.graphs_and_attribution import SPACK, Cause, Dependency, Nodes, What, attribute
 from cachewatch.extensions.causes.predecessors_and_causes import Walk

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graph_specs import made_of
-from helpers import document, meta_of, parsed, record, records, spec_hash
+from helpers import document, made_of, meta_of, parsed, record, records, spec_hash
 from hypothesis import given
 from hypothesis import strategies as st
 

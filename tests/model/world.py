@@ -7,8 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from helpers import START
-from sqlite_files import opened
+from helpers import START, opened
 from upstream import Upstream
 
 from cachewatch.core.filters_and_spec_patterns import Globs

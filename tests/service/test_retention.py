@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from helpers import catalogue, records
+from helpers import catalogue, opened, records
 from mailservers import post
-from sqlite_files import opened
 from station import MAIL_CONFIG, Site, growing
 
 from cachewatch.errors import UsageError

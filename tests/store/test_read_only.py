@@ -13,8 +13,7 @@ from typing import NoReturn
 
 import pytest
 from conftest import Result, Run
-from helpers import catalogue, records
-from sqlite_files import opened
+from helpers import catalogue, opened, records
 from station import CONFIG, Site, log, running, wait_for
 
 from cachewatch.cli import main

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlite_files import opened
+from helpers import opened
 
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.store import health_and_alerts as health

@@ -9,10 +9,9 @@ from random import Random
 
 import pytest
 from conftest import ROOT
-from helpers import catalogue, history, records
+from helpers import catalogue, history, opened, records
 from history_questions import Everything, Row
 from indexes import Catalogue, Key, build, write
-from sqlite_files import opened
 
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.blame_and_best_snapshot import Blame, find_best, find_blame
