@@ -19,9 +19,8 @@ _RELEASE = re.compile(r"v\d+(\.\d+)*")
 
 def series(tag: str) -> str | None:
     """Return the series of a tag: the branch of a snapshot, `v` for a release, or None for any other tag."""
-    if match := _SNAPSHOT.fullmatch(tag):
-        return match["series"]
-    return "v" if _RELEASE.fullmatch(tag) else None
+    found = _SNAPSHOT.fullmatch(tag)
+    return found["series"] if found else "v" if _RELEASE.fullmatch(tag) else None
 
 
 def is_snapshot(tag: str) -> bool:
@@ -54,12 +53,12 @@ def predecessors(tags: Iterable[str]) -> dict[str, str]:
 
 def in_order(tags: Iterable[str]) -> list[str]:
     """Sort tags in the order of the catalogue: branches, releases from the newest, snapshots from the newest."""
-    return sorted(sorted(tags, key=version_key, reverse=True), key=_rank)
 
+    def rank(tag: str) -> tuple[int, str]:
+        own = series(tag)
+        return (0, tag) if own is None else (1, "") if own == "v" else (2, own)
 
-def _rank(tag: str) -> tuple[int, str]:
-    own = series(tag)
-    return (0, tag) if own is None else (1, "") if own == "v" else (2, own)
+    return sorted(sorted(tags, key=version_key, reverse=True), key=rank)
 
 
 CATALOGUE = "_cache"

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from cachewatch.core.advice.environment_coverage import Need, Resolution
+from cachewatch.core.advice.environment_coverage import Need
 from cachewatch.core.advice.verbs_and_reasons import (
     LASTING,
     LOCK_FILES,
@@ -95,9 +95,10 @@ def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[
 
     The former are those of the present stacks, where these were renamed.
     """
-    standing = {need: known.left.get((task.source, task.tag, need)) for need in task.needs}
+    standing = {need: known.left.get((task.source, task.tag, need)) for need in task.needs}  # None if it is unchanged
     now = {need: need if found is None else found.need for need, found in standing.items()}
-    needs = dict.fromkeys(now[need] for need, found in standing.items() if _is_open(task, found))
+    lost = (LossClass.GOING,) if task.is_copy else (LossClass.GOING, LossClass.GONE)
+    needs = dict.fromkeys(now[need] for need, found in standing.items() if found is None or found.loss_class in lost)
     open_places = {one.place for one in needs}
     return tuple(needs), tuple(need for need in task.needs if now[need].place not in open_places)
 
@@ -181,13 +182,6 @@ def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:
             if stack in ("", line.package, tag) or (line.stacks <= {stack} and (not values or places <= {here})):
                 return True
     return False
-
-
-def _is_open(task: Action, left: Resolution | None) -> bool:
-    """Tell whether an action is still needed for a build; `left` is its state in the tag, None if unchanged."""
-    if left is None or left.loss_class is LossClass.GOING:
-        return True
-    return left.loss_class is LossClass.GONE and not task.is_copy
 
 
 def with_asked(action: Action, tasks: Iterable[Action]) -> Action:

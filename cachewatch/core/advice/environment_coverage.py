@@ -15,14 +15,7 @@ from msgspec.structs import replace
 from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.graphs_and_attribution import Cause
 from cachewatch.core.kinds_and_specs import LossClass, Machine, Signature
-from cachewatch.core.versions_spellings_targets import (
-    NO_COMPILER,
-    Versions,
-    is_newer,
-    sorted_versions,
-    that_matter,
-    variant_name,
-)
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, that_matter, variant_name
 
 # The specs of each package, by hash.
 Holdings = Mapping[str, Mapping[str, Signature]]
@@ -137,7 +130,7 @@ class Resolution(Struct, frozen=True):
     @property
     def has_newer(self) -> bool:
         """Whether the newest other version for the same machines is newer than the needed one."""
-        return bool(self.suggestion) and is_newer(self.suggestion, self.need.version)
+        return bool(self.suggestion) and spack.is_newer(self.suggestion, self.need.version)
 
     @property
     def suggestion(self) -> str:
@@ -228,7 +221,7 @@ def better(mine: Resolution | None, other: Resolution) -> Resolution:
         best,
         after_prune=after_prune,
         others=tuple(dict.fromkeys((*best.others, *rest.others))),
-        versions=(versions := tuple(sorted_versions({*best.versions, *rest.versions}))),
+        versions=(versions := tuple(spack.sorted_versions({*best.versions, *rest.versions}))),
         without=(best if best.versions[-1:] == versions[-1:] else rest).without,
         elsewhere=tuple(sorted({*best.elsewhere, *rest.elsewhere})),
     )
@@ -267,7 +260,7 @@ def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> 
 def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
     if need.hash and need.hash in specs:
         return Resolution(need, Nearest.SAME)
-    is_wanted = Versions([f"={need.version}"] if need.hash else [need.version] if need.version else [])
+    is_wanted = spack.Versions([f"={need.version}"] if need.hash else [need.version] if need.version else [])
     signatures = set(specs.values())  # of which there are far fewer than specs
     builds = {spec for spec in signatures if any(map(is_wanted, spec.versions))}
     usable = {spec for spec in builds if is_runnable(need, spec)}
@@ -297,7 +290,7 @@ def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Re
 def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature], *, is_pruned: bool) -> Resolution:
     # Specs that may be pruned at any time are not suggested.
     built = [spec for spec in specs if is_runnable(need, spec) and not (is_pruned and spec.is_unreferenced)]
-    versions = sorted_versions({version for spec in built for version in spec.versions})
+    versions = spack.sorted_versions({version for spec in built for version in spec.versions})
     there = frozenset[str]().union(*(spec.variants for spec in built if versions[-1] in spec.versions))
     known = set(map(variant_name, there))
     return Resolution(

@@ -45,25 +45,21 @@ from cachewatch.core.advice.verbs_and_reasons import (
 )
 from cachewatch.core.kinds_and_specs import LOSS_ORDER, MISSED, Kind, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
-from cachewatch.core.statement_kinds import OF_VALUES, Statement, StatementKind
+from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import version_key
 
+_REMOVED = (StatementKind.TAG_REMOVED, StatementKind.PACKAGE_REMOVED)
 _RANKS = {
     StatementKind.SUSPICIOUS: Rank.SUSPICION,
-    StatementKind.TAG_REMOVED: Rank.GONE,
-    StatementKind.PACKAGE_REMOVED: Rank.GONE,
-    StatementKind.STACK_REMOVED: Rank.HARMLESS,  # unless it has worse losses
-    StatementKind.PLACE_LOST: Rank.HARMLESS,
-    StatementKind.MACHINE_LOST: Rank.HARMLESS,
+    **dict.fromkeys(_REMOVED, Rank.GONE),
+    **dict.fromkeys((StatementKind.STACK_REMOVED, *LOSSES), Rank.HARMLESS),  # unless their losses are worse
     StatementKind.STACK_MERGED: Rank.MERGED,
     StatementKind.DOWNGRADED: Rank.DOWNGRADED,
     **dict.fromkeys(OF_VALUES, Rank.VALUES),
     StatementKind.RETURNED: Rank.RETURNED,
     StatementKind.REBUILD_WAVE: Rank.WAVE,
     StatementKind.UPGRADED: Rank.UPGRADED,
-    StatementKind.TAG_ADDED: Rank.ADDED,
-    StatementKind.STACK_ADDED: Rank.ADDED,
-    StatementKind.PACKAGE_ADDED: Rank.ADDED,
+    **dict.fromkeys((StatementKind.TAG_ADDED, StatementKind.STACK_ADDED, StatementKind.PACKAGE_ADDED), Rank.ADDED),
     StatementKind.TURNOVER: Rank.TURNOVER,
     StatementKind.PRUNE: Rank.PRUNE,
     StatementKind.PRUNED: Rank.PRUNE,
@@ -189,8 +185,7 @@ def is_urgent(statement: Statement, tag: str) -> bool:
         return True
     if statement.kind is StatementKind.PACKAGE_REMOVED and not statement.name:
         return False  # it has been missing for long
-    removed = (StatementKind.PACKAGE_REMOVED, StatementKind.TAG_REMOVED)
-    return (Kind.GONE in statement.kinds or statement.kind in removed) and not is_snapshot(tag)
+    return (Kind.GONE in statement.kinds or statement.kind in _REMOVED) and not is_snapshot(tag)
 
 
 _Needed = Iterator[tuple[Requirement, Iterable[Need]]]  # each with builds; it may come again with more
