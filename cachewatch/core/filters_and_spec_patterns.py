@@ -162,9 +162,10 @@ class Selection(Struct, frozen=True, kw_only=True):
         return self.versions.is_open or any(map(self.versions, signature.versions))
 
     def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
-        """Whether a change of these kinds is selected; of no kinds, whether every change is.
+        """Tell whether a change of these kinds is selected; of no kinds, whether every change is.
 
-        It is not if one of its `own` kinds, by which reports call it, is excluded, or that its package came or went.
+        A change is left out if one of its `own` kinds, by which reports name it, is excluded, or if its package was
+        added or removed and this kind is excluded.
         """
         if self.kinds.is_open:
             return True

@@ -20,7 +20,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
     Rank,
     Verb,
 )
-from cachewatch.core.kinds_and_specs import MISSED, LossClass, Outside
+from cachewatch.core.kinds_and_specs import MISSED, LossClass, Outside, Place
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     LOSSES,
@@ -47,7 +47,7 @@ ENVIRONMENT = {
 }
 _MOST_PLACES = 3  # machines or stacks that are named
 TASKS = (*LASTING, Because.OTHER, *LOCK_FILES)
-# What replaces builds: first what does so even if it is not reported.
+# Statements on builds that others replaced: first those that count even if they are not reported.
 _QUIET = (
     StatementKind.RETIRED,
     StatementKind.NARROWED,
@@ -117,9 +117,9 @@ def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
 
 
 def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ...]:
-    """Return the packages that earlier digests asked readers to require, copy or build and of which that is over.
+    """Return the packages that readers were asked to require, copy or build and that no longer need this.
 
-    They are paired with ""; one that `actions` still name, with the machines or stacks that have it again.
+    Each is paired with "" or, if `actions` still name it, with the machines or stacks that have it again.
     """
     asked = {name for one in (*known.tasks, *known.quiet) if one.is_requirement or one.is_copy for name in one.names}
     asked |= {name for _, verb, name in known.since if verb is Verb.BUILD}
@@ -246,7 +246,7 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
 
 
 def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Action]:
-    """Yield open actions; those that differ only in their packages become one, which names those `asked` that are settled."""
+    """Yield open actions, joined if they differ only in their packages; each names those of `asked` that are settled."""
 
     def apart(one: Action) -> Action:
         return replace(one.only(()), others=() if one.because in LASTING else one.others)
@@ -320,26 +320,17 @@ def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
         if not (pin.is_gone or is_compared):
             continue
         lost, older = lost_by_moving(pin)
-        verb, because, tag, name = Verb.MOVE, Because.SNAPSHOT, pin.newest, pin.tag
         names = lost or older
-        others: tuple[str, ...] = ()
+        action = Action(verb=Verb.MOVE, because=Because.SNAPSHOT, source=pin.source, tag=pin.newest, name=pin.tag)
         if pin.is_gone or pin.is_ending:
-            because, names = Because.PIN_GONE if pin.is_gone else Because.PIN_ENDING, lost
-            tag, others = pin.newest, pin.others if pin.is_gone else ()
+            names = lost
+            because = Because.PIN_GONE if pin.is_gone else Because.PIN_ENDING
+            action = replace(action, because=because, others=pin.others if pin.is_gone else ())
             if pin.best:
-                tag, others = pin.best, (pin.newest,)
+                action = replace(action, tag=pin.best, others=(pin.newest,))
         elif lost:
-            verb, because, tag, name = Verb.STAY, Because.SNAPSHOT_LACKS, pin.tag, pin.newest
-        yield Action(
-            verb=verb,
-            because=because,
-            source=pin.source,
-            tag=tag,
-            name=name,
-            others=others,
-            names=names,
-            count=len(names),
-        )
+            action = replace(action, verb=Verb.STAY, because=Because.SNAPSHOT_LACKS, tag=pin.tag, name=pin.newest)
+        yield replace(action, names=names, count=len(names))
 
 
 def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -425,45 +416,47 @@ def needs_of(
 ) -> Iterator[Need]:
     """Yield the builds of packages in `names` that were lost, with the class `worst` or `because`, or downgraded.
 
-    One is a need without version where a package has no known build. Downgrades count only if they are `because`.
+    Downgrades count only if they are `because`. For a gone package without a known build, the need has no version.
     """
     needs: dict[Need, None] = {}
+    is_fall = because is Because.DOWNGRADED
     for statement in statements:
-        is_fall = because is Because.DOWNGRADED and statement.kind is StatementKind.DOWNGRADED
-        for line in statement.lines if is_fall else ():
-            had = _fell_from(line)
-            needs |= dict.fromkeys(
-                Need(package=line.package, version=had, platform=on, os=os, target=place.target, stack=place.stack)
-                for on, os, place in sorted(line.story.systems)
-            )
+        for line in statement.lines if is_fall and statement.kind is StatementKind.DOWNGRADED else ():
+            needs |= _older_in(line.package, _fell_from(line), line.story.systems)
         for lost in statement.losses:
-            name, older, place = lost.package, lost.fell_from, lost.place
-            if older and lost.loss and name in names and because is Because.DOWNGRADED:
-                systems = sorted({(spec.signature.platform, spec.signature.os) for spec in lost.loss.builds})
-                needs |= dict.fromkeys(
-                    Need(package=name, version=older, platform=on, os=os, target=place.target, stack=place.stack)
-                    for on, os in systems or [("", "")]
-                )
-            if older or lost.loss is None or lost.loss.loss_class != (worst or because) or name not in names:
+            name, older, loss = lost.package, lost.fell_from, lost.loss
+            if loss is None or name not in names:
                 continue
-            needs |= dict.fromkeys(
-                Need(
-                    package=name,
-                    version=newest(spec.signature.versions or {""}),
-                    hash=spec.hash,
-                    platform=spec.signature.platform,
-                    os=spec.signature.os,
-                    target=place.target,
-                    variants=spec.signature.variants,
+            if older and is_fall:
+                systems = {(spec.signature.platform, spec.signature.os, lost.place) for spec in loss.builds}
+                needs |= _older_in(name, older, systems or {("", "", lost.place)})
+            elif not older and loss.loss_class == (worst or because):
+                needs |= dict.fromkeys(
+                    Need(
+                        package=name,
+                        version=newest(spec.signature.versions or {""}),
+                        hash=spec.hash,
+                        platform=spec.signature.platform,
+                        os=spec.signature.os,
+                        target=lost.place.target,
+                        variants=spec.signature.variants,
+                    )
+                    for one in (loss, *loss.older)
+                    for spec in one.builds
+                    if one.loss_class is loss.loss_class
                 )
-                for one in (lost.loss, *lost.loss.older)
-                for spec in one.builds
-                if one.loss_class is lost.loss.loss_class
-            )
     yield from needs
     if because is Because.GONE:
         known = {need.package for need in needs}
         yield from (Need(package=name, version="") for name in names if name not in known)
+
+
+def _older_in(package: str, version: str, systems: Iterable[tuple[str, str, Place]]) -> dict[Need, None]:
+    """Return the builds of a version that became older in places, each given with its platform and system."""
+    return dict.fromkeys(
+        Need(package=package, version=version, platform=on, os=os, target=place.target, stack=place.stack)
+        for on, os, place in sorted(systems)
+    )
 
 
 def _fell_from(line: Line) -> str:

@@ -202,7 +202,7 @@ def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
 
 
 def _is_better(mine: Resolution, other: Resolution) -> bool:
-    """Tell whether a need that is not met has another build alone in this state, or one of its variants alone."""
+    """Tell whether only `mine`, of two states that do not meet a need, has another build, or one with its variants."""
     if Nearest.NONE in (mine.nearest, other.nearest):
         return mine.nearest is not other.nearest is Nearest.NONE
     return mine.loss_class is LossClass.EQUAL and other.loss_class is LossClass.OTHER
