@@ -113,10 +113,8 @@ class Nodes:
 
 def by_name(nodes: Mapping[str, GraphNode]) -> Mapping[str, GraphNode]:
     """Return specs by hash and by shortened hash; the latter only where it is unique."""
-    named = {spec_hash[:NAME_LETTERS]: node for spec_hash, node in nodes.items()}
-    for name in shared_names(nodes) if len(named) < len(nodes) else ():
-        del named[name]
-    return {**named, **nodes}
+    shared = shared_names(nodes)
+    return {name_of(spec_hash, shared): node for spec_hash, node in nodes.items()} | dict(nodes)
 
 
 Value = str | tuple[str, ...]

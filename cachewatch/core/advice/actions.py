@@ -224,15 +224,9 @@ def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Actio
         standing = {need: known.left.get((copied.source, copied.tag, need)) for need in copied.needs}
         pruned = tuple(need for need, found in standing.items() if found and found.loss_class is LossClass.GONE)
         if pruned:
-            yield replace(
-                copied.only({need.package for need in pruned}),
-                because=Because.PRUNED,
-                name=copied.since,
-                needs=pruned,
-                machine=_places(pruned),
-                others=left.names,
-                since="",
-            )
+            action = replace(copied, because=Because.PRUNED, name=copied.since, others=left.names, since="")
+            action = action.only({need.package for need in pruned})
+            yield replace(action, needs=pruned, machine=_places(pruned))
 
 
 def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[Action]:
@@ -385,22 +379,13 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
             names = tuple(package for package in lost if package not in gone) or lost
         tag = group[0][0].tags[0]
         removed = removed_packages(tag.statements)
-        yield Action(
-            verb=Verb.LOOK,
-            because=because,
-            source=source,
-            tag=tag.tag,
-            name=name,
-            names=names,
-            count=len(names),
-            worst=worst,
-            needs=tuple(needs_of(because, worst, names, statements)) if because in LASTING else (),
-            # Another statement may be about other machines of the same packages.
-            machine=_machine(names, worst or because, statements if worst else tag.statements)
-            if removed.isdisjoint(names)
-            else "",
-            is_everywhere=removed >= set(names),
-        )
+        machine = ""
+        if removed.isdisjoint(names):  # another statement may be about other machines of the same packages
+            machine = _machine(names, worst or because, statements if worst else tag.statements)
+        needs = tuple(needs_of(because, worst, names, statements)) if because in LASTING else ()
+        look = Action(verb=Verb.LOOK, because=because, source=source, tag=tag.tag, name=name, worst=worst, needs=needs)
+        is_everywhere = removed >= set(names)
+        yield replace(look, names=names, count=len(names), machine=machine, is_everywhere=is_everywhere)
 
 
 def _moved_to(statement: Statement) -> str:

@@ -225,9 +225,8 @@ class Action(Struct, frozen=True, kw_only=True):
     @property
     def is_copy(self) -> bool:
         """Whether the action asks readers without an environment to copy what may be pruned."""
-        return self.because is Because.GOING or (
-            self.because is Because.STACK_REMOVED and self.worst is LossClass.GOING
-        )
+        is_stack_going = self.because is Because.STACK_REMOVED and self.worst is LossClass.GOING
+        return is_stack_going or self.because is Because.GOING
 
     @property
     def is_migration(self) -> bool:
