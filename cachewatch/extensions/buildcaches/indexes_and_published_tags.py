@@ -108,13 +108,13 @@ class CacheIndex(Struct, frozen=True):
     other_nodes: Mapping[str, bytes] = {}
 
 
-class _Database(Struct):
+class _IndexDatabase(Struct):
     version: str | int | float
     installs: dict[str, Raw]  # each a view of the index, not a copy
 
 
 class _IndexContent(Struct):
-    database: _Database
+    database: _IndexDatabase
 
 
 class _IndexRecord(Struct):
