@@ -77,7 +77,7 @@ _FORMS: Mapping[str, tuple[str, Callable[[RenderedDigest], bytes]]] = {
     "md": ("text/markdown; charset=utf-8", lambda rendered: markup(rendered.markdown).encode()),
     "html": ("text/html; charset=utf-8", lambda rendered: markup(rendered.page or rendered.html).encode()),
     "json": ("application/json", lambda rendered: rendered.json),
-    "txt": ("text/plain; charset=utf-8", lambda rendered: plain_lines(rendered.text).encode()),
+    "txt": ("text/plain; charset=utf-8", lambda rendered: plain_lines(f"{rendered.title}\n\n{rendered.text}").encode()),
 }
 
 

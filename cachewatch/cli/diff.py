@@ -209,7 +209,7 @@ def _note_not_compared(repository: Repository, named: tuple[str, str] | None, af
         sentence = f"{named[0]} is BEFORE, {NEWEST} is AFTER; the other way round"
     elif named == (NEWEST, NEWEST) and repository.path == Path() and root is not None:
         command = shlex.join(["cachewatch", "diff", NEWEST, os.path.relpath(root)])
-        sentence = "uncommitted changes are not compared"
+        sentence = "only commits are compared; with what is not committed"
     else:
         return
     terminal.say(f"{sentence}: `{command}`")

@@ -60,6 +60,7 @@ def test_an_archive_by_period(tmp_path: Path) -> None:
     assert page.stat().st_mode & 0o777 == 0o644
     assert page.parent.stat().st_mode & 0o777 == 0o755
     assert (tmp_path / "www" / f"{period}.json").read_bytes() == rendered().json
+    assert (tmp_path / "www" / f"{period}.txt").read_text().startswith(f"{rendered().title}\n\n")
 
 
 def test_two_digests_of_one_period_are_both_kept(tmp_path: Path) -> None:

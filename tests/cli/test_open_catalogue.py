@@ -235,7 +235,7 @@ def test_what_is_not_committed_is_compared_by_another_command(
     monkeypatch.chdir(work)
     result = run("diff", "HEAD", "--exit-code")
 
-    note = "cachewatch: uncommitted changes are not compared: `cachewatch diff HEAD .`\n"
+    note = "cachewatch: only commits are compared; with what is not committed: `cachewatch diff HEAD .`\n"
     assert (result.exit_code, result.error) == (0, note)
     changed = run("diff", "HEAD", ".")
     assert ("1.0 -> 1.1" in changed.output, changed.error.count("uncommitted")) == (True, 0)
