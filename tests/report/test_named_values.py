@@ -173,6 +173,7 @@ def test_what_another_build_keeps_stays(run: Run, tmp_path: Path) -> None:
         ({"platform": "windows"}, "for linux, {} for windows"),
         ({"os": "rhel8"}, "for ubuntu22.04, {} for rhel8"),
         ({"platform": "windows", "os": "win11"}, "for linux ubuntu22.04, {} for windows win11"),
+        ({"os": "rhel8", "compiler": "gcc@12.1.0"}, "for ubuntu22.04 gcc@11.4.0, {} for rhel8 gcc@12.1.0"),
     ],
 )
 def test_another_system_is_no_copy(run: Run, tmp_path: Path, after: dict[str, str], says: str) -> None:

@@ -266,8 +266,8 @@ class _ItemsReader:
             return None
         return Story(
             kind=StatementKind.RECONFIGURED,
-            before=tuple(before),
-            after=tuple(after),
+            before=(*before, *_unlike(old, new)),
+            after=(*after, *_unlike(new, old)),
             is_system=True,
             versions=old.versions,
             remaining=tuple(remaining),
