@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from fnmatch import translate
 from functools import lru_cache
 
-import re2
 from msgspec import Struct, field
 
 from cachewatch.core.graphs_and_attribution import LANGUAGES
@@ -100,6 +99,8 @@ def matcher(pattern: str) -> Matches:
     """Return the test for a pattern (without !). A regular expression matches anywhere unless it has ^ or $."""
     if not is_expression(pattern):
         return re.compile(translate(pattern)).fullmatch
+    import re2  # noqa: PLC0415  large, and seldom needed
+
     options = re2.Options()  # RE2 never backtracks; names are untrusted
     options.log_errors = False
     try:

@@ -25,7 +25,6 @@ from cachewatch.errors import AnotherInstance, CachewatchError, StateError
 from cachewatch.git.git_processes import interrupt
 from cachewatch.git.revision_names_and_times import is_there
 from cachewatch.hooks import extensions
-from cachewatch.http.client import post
 from cachewatch.operators.alerts_summary_actions import review, summarize
 from cachewatch.runtime.files_and_locks import shared_kind
 from cachewatch.runtime.log import Log, error_message, traceback_of
@@ -424,6 +423,8 @@ def ping(config: Config, log: Log, *, is_whole: bool) -> None:
         if not _HEALTHCHECKS.fullmatch(urlunsplit(parts._replace(query="", fragment=""))):
             return
         parts = parts._replace(path=f"{parts.path.rstrip('/')}/fail")
+    from cachewatch.http.client import post  # noqa: PLC0415  an HTTP client is large, and few ask for pings
+
     try:
         status = post(urlunsplit(parts), b"", seconds=20).status
         problem = f"the server answered {status}" if status >= 300 else ""

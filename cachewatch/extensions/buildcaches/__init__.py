@@ -19,6 +19,6 @@ def source_kinds() -> list[SourceKind]:
     """Return the source types `buildcache` and `catalogue` for the configuration of the service."""
     watched, holdings = f"{__name__}.recorder:RecordedHistory", f"{__name__}.recorder:holdings"
     return [
-        SourceKind("buildcache", f"{__name__}.mirrors_and_registries:BuildCacheSource", watched, holdings),
-        SourceKind("catalogue", f"{__name__}.mirrors_and_registries:CatalogueSource", watched, holdings),
+        SourceKind("buildcache", f"{__name__}.settings:BuildCacheSource", watched, holdings),
+        SourceKind("catalogue", f"{__name__}.settings:CatalogueSource", watched, holdings),
     ]

@@ -28,7 +28,8 @@ from cachewatch.documents.spec_nodes_and_graphs import write_package_graph, writ
 from cachewatch.environments import CacheContents
 from cachewatch.errors import SourceError, UnknownRevision, UsageError
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache, CacheSource, Failed, Published
-from cachewatch.extensions.buildcaches.mirrors_and_registries import LIMITS, CatalogueSource, Validator
+from cachewatch.extensions.buildcaches.mirrors_and_registries import LIMITS, Validator
+from cachewatch.extensions.buildcaches.settings import CatalogueSource
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.writing_revisions import Recording, open_recording
 from cachewatch.report.words import first_of
