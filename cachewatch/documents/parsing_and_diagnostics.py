@@ -153,6 +153,8 @@ def _oddities(records: Records) -> Iterator[str]:
         yield f"hashes that are not 32 small letters and digits: {len(records.odd):,}, first {records.odd[0][:7]}"
     if records.without_compiler and records.compiler_form is not CompilerForm.MISSING:
         yield f"specs without a compiler: {records.without_compiler:,}"
+    if records.without_stacks:
+        yield f"specs whose stacks are not given: {records.without_stacks:,}; they count as built by none"
     for what, value in (_EXPECTED | _USUAL).items():
         without = [signature for signature in records.specs.counts if not value(signature)]
         if without and (what in _EXPECTED or len(without) < len(records.specs.counts)):

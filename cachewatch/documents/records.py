@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.kinds_and_specs import CompilerForm, Signature, Specs
@@ -27,6 +28,7 @@ class Records(Struct, frozen=True):
     odd: Sequence[str] = ()  # hashes that do not look like those of Spack
     compiler_form: CompilerForm = CompilerForm.NEW
     without_compiler: int = 0  # records in which the compiler is missing or empty
+    without_stacks: int = 0  # records without the key `stacks`, where others have it
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
@@ -54,7 +56,7 @@ class _AnyRecord(msgspec.Struct):
     platform: str = ""
     target: str = ""
     variants: tuple[str, ...] = ()
-    stacks: tuple[str, ...] = ()
+    stacks: tuple[str, ...] | None = None
 
 
 _decode_record = msgspec.json.Decoder(_Record).decode
@@ -181,12 +183,14 @@ def records_of(details: Any, known: KnownRecords) -> Records:
     odd = [spec_hash for spec_hash in specs if not _are_hashes([spec_hash])]
     specs |= Specs.of({str(number): signature for number, signature in enumerate(unnamed)}).by_record()
     forms = Counter(_form(record.compiler) for record in records)
-    return _records(Specs.of(specs), forms, repeated=repeated, unlike=unlike, unnamed=len(unnamed), odd=odd)
+    lacking = sum(record.stacks is None for record in records)
+    found = _records(Specs.of(specs), forms, repeated=repeated, unlike=unlike, unnamed=len(unnamed), odd=odd)
+    return replace(found, without_stacks=lacking) if lacking < len(records) else found
 
 
 def _signature(record: "_Record | _AnyRecord") -> Signature:
     compiler, variants = spack.compiler(record.compiler), spack.variants(record.variants)
-    stacks = spack.stacks(record.stacks)
+    stacks = spack.stacks(record.stacks or ())
     return Signature(record.versions, compiler, record.os, record.platform, record.target, variants, stacks)
 
 

@@ -340,6 +340,10 @@ class Returns(Struct, frozen=True):
         series = series_or_tag(tag)
         return StillMissing(source=self.source, series=series, stream=self.stream, packages=packages, times=times + 1)
 
+    def in_documents(self, tag: str) -> Iterator[Departure]:
+        """Yield the removals of stacks and places that `tag` may undo, latest first."""
+        return (one for one in self._departures(tag) if one.kind in _IN_DOCUMENTS)
+
     def _departures(self, tag: str) -> Iterator[Departure]:
         """Yield the removals that `tag` may undo, latest first; a later snapshot may undo those of an earlier one."""
         for one in self.known.departures(self.source, tag):

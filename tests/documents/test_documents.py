@@ -318,6 +318,19 @@ def test_what_one_spec_does_not_give_is_named(name: str, said: str, empty: Any) 
     assert not any("without" in each.message for each in all_of_them.diagnostics)
 
 
+def test_that_one_spec_does_not_give_its_stacks_is_named() -> None:
+    """It counts as built by none; so do those with an empty list, which say it themselves."""
+    one, other, every = (
+        parsed([record(1, stacks=of_first), record(2, stacks=of_second)], meta={}).diagnostics
+        for of_first, of_second in ((..., ["e4s"]), ([], ["e4s"]), (..., ...))
+    )
+    said = "specs whose stacks are not given: 1; they count as built by none"
+    assert (said in [each.message for each in one], [each for each in (*other, *every) if "given" in each.message]) == (
+        True,
+        [],
+    )
+
+
 ONE, TWO = "a" * 32, "b" * 32
 GCC = Dependency("gcc", "g" * 12, ("build",), ("c", "cxx"))
 ZLIB, OTHER_ZLIB = Dependency("zlib", "y" * 12, ("link",)), Dependency("zlib", "z" * 32, ("link",))

@@ -74,6 +74,21 @@ def test_what_may_be_pruned_is_named_for_its_own_machines(made: Made) -> None:
     assert "# if you use mpi on power9le: spack" in asked
 
 
+@pytest.mark.parametrize("is_same", [True, False])
+def test_what_only_other_stacks_built_is_told_when_it_goes(made: Made, is_same: bool) -> None:
+    """Readers of a stack that lost it were told who else builds it."""
+    ours = in_ml(1, stacks=["hep", "ml", "root"]) if is_same else in_ml(1) + in_ml(2, stacks=["hep", "root"])
+    hep = in_ml(1 if is_same else 2, stacks=["hep", "root"])
+    states: list[Packages] = [many(20) | {"mpi": found} for found in (ours, hep)]
+    states += [many(20), many(20) | {"other": in_ml(3)}, many(20) | {"other": in_ml(3), "mpi": ours}]
+    lost, gone, other, back = weeks(made, ML, *states)
+    assert "hep builds it" in lost
+    assert gone.startswith("To do If you use mpi: keep it where it is installed. develop has no such build any more")
+    assert "1 package is missing since 2 June: mpi." in gone
+    assert "missing" not in other
+    assert "mpi" in back
+
+
 def test_only_what_was_announced_is_told_as_pruned(made: Made) -> None:
     """A build of the same package for another target is not what readers were asked to copy."""
     ours, old = in_ml(1), records([2], stacks=["root"], target="zen4")

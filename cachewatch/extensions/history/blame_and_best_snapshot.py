@@ -206,7 +206,7 @@ def _events(
         return f"in {', '.join(stacks)}" if stacks else "in no stack"
 
     def gone(end: SpecStay) -> Coloured:
-        stay = "no stack has this version any more"
+        stay = f"no stack of {life.tag} has this version any more"
         if end.stays:
             kept = f"{', '.join(life.spec.versions)} stays in "
             is_said = any(kept in fact for fact in end.facts)

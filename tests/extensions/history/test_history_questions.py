@@ -166,7 +166,7 @@ def test_a_spec_dies_in_the_words_of_a_report(run: Run, tmp_path: Path) -> None:
 
     ends = [run("history", "blame", record(n)["hash"], "--repo", folder).output.splitlines()[4] for n in (1, 2)]
     assert ends[0].endswith("  gone; zlib 1.0 -> 1.1 in ml (1 of 3 stacks); zlib 1.0 stays in 2 stacks")
-    assert ends[1].endswith("no stack has this version any more")
+    assert ends[1].endswith("no stack of develop has this version any more")
     assert "ml" in ends[1]
 
 
@@ -245,7 +245,7 @@ def test_answers_have_the_colours_of_diff(run: Run, tmp_path: Path, monkeypatch:
         f"when: {red}2025-06-02",
         f"when: {red}2025-06-03",
         f"blame: {green}born then or before in e4s",
-        f"blame: {red}gone; zlib with an older version removed; no stack has this version any more",
+        f"blame: {red}gone; zlib with an older version removed; no stack of develop has this version any more",
         f"best: {red}no",
     }
     monkeypatch.setenv("COLUMNS", "40")
