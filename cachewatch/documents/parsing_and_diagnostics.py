@@ -7,6 +7,7 @@ as YAML (front_matter_and_limits.py), a hundred times slower, with the same resu
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import filterfalse
 from operator import attrgetter
 from typing import Any
 
@@ -156,7 +157,7 @@ def _oddities(records: Records) -> Iterator[str]:
     if records.without_stacks:
         yield f"specs whose stacks are not given: {records.without_stacks:,}; they count as built by none"
     for what, value in (_EXPECTED | _USUAL).items():
-        without = [signature for signature in records.specs.counts if not value(signature)]
+        without = list(filterfalse(value, records.specs.counts))
         if without and (what in _EXPECTED or len(without) < len(records.specs.counts)):
             unnamed = [spec_hash for spec_hash, signature in records.specs.in_order() if not value(signature)]
             first = f", first {unnamed[0][:7]}" if known_hash(unnamed[0]) else ""

@@ -60,6 +60,7 @@ class _AnyRecord(msgspec.Struct):
 
 
 _decode_record = msgspec.json.Decoder(_Record).decode
+_MEMBERS = len(_Record.__struct_fields__)
 
 _MOST_UNNAMED = 20_000  # records without a hash, each of which gets a long key
 _HASH_LENGTH = 32
@@ -117,33 +118,33 @@ def read_records(details: str, known: KnownRecords) -> Records | None:
     counts: Counter[Signature] = Counter()
     forms: Counter[CompilerForm] = Counter()
     signatures: dict[str, Signature] = {}
-    for text, count in Counter(texts).items():
-        try:
-            learned = known.by_text.get(text) or _learn(text, known)
-        except msgspec.MsgspecError:
-            return None
-        except RecursionError as error:
-            raise UnreadableDocument("is nested too deeply") from error
-        if learned is None:
-            return None
-        signature, form = learned
+    copies = Counter(texts)
+    if not _learn([text for text in copies if text not in known.by_text], known):
+        return None
+    for text, count in copies.items():
+        signature, form = known.by_text[text]
         signatures[text] = signature
         counts[signature] = counts.get(signature, 0) + count  # faster than += where most are new
         forms[form] += count
     return _records(Specs(distinct, counts, zip(hashes, map(signatures.__getitem__, texts), strict=True)), forms)
 
 
-def _learn(text: str, known: KnownRecords) -> tuple[Signature, CompilerForm] | None:
-    """Decode `text`, a record without its hash, and cache its signature; None if its keys are not the usual ones."""
-    record = _decode_record(f"{{{text}}}")
-    # msgspec lets a repeated key win over the one before. All other keys are required here and
-    # no others allowed, so one too many shows in their number.
-    members = len(record.__struct_fields__) - (record.tarball is None)
-    is_usual = text.count('":') == members and not record.hash
-    if not is_usual or ("\\" in text and "\\u0000" in text):
-        return None
-    known.by_text[text] = known.one(_signature(record)), _form(record.compiler)
-    return known.by_text[text]
+def _learn(texts: Sequence[str], known: KnownRecords) -> bool:
+    """Decode `texts`, records without their hashes, and cache their signatures; tell whether all have the usual keys."""
+    try:
+        records = [_decode_record(f"{{{text}}}") for text in texts]
+    except msgspec.MsgspecError:
+        return False
+    except RecursionError as error:
+        raise UnreadableDocument("is nested too deeply") from error
+    for text, record in zip(texts, records, strict=True):
+        # msgspec lets a repeated key win over the one before. All other keys are required here and
+        # no others allowed, so one too many shows in their number.
+        members = _MEMBERS - (record.tarball is None)
+        if text.count('":') != members or record.hash or ("\\" in text and "\\u0000" in text):
+            return False
+        known.by_text[text] = known.one(_signature(record)), _form(record.compiler)
+    return True
 
 
 def _are_hashes(hashes: Collection[str]) -> bool:

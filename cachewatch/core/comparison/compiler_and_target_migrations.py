@@ -8,8 +8,7 @@ five packages of a stack did the same, and four fifths of those that had A, one 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
-from itertools import product
-from operator import attrgetter
+from itertools import chain, product
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -26,7 +25,6 @@ _MOST = 100  # changes of one comparison, and pairs of an old and a new value of
 
 # The kinds of values of a stack, in the order of `_Held`.
 _KINDS = (Kind.COMPILER, Kind.OS, Kind.TARGET, Kind.VARIANT)
-_VALUES = (attrgetter("compiler"), attrgetter("os"), attrgetter("target"))
 
 # The compilers, operating systems, targets and variants of a package in one stack.
 _Held = tuple[frozenset[str], ...]
@@ -83,20 +81,13 @@ _SAME_VALUES = (MatchKind.REBUILT, MatchKind.UPGRADED, MatchKind.DOWNGRADED)
 
 def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | None = None) -> Mapping[str, _Held]:
     """Return all values by stack; if given, only of stacks in `kept`, and variants only of its versions."""
-    members: defaultdict[str, list[Signature]] = defaultdict(list)
-    for signature in signatures:
-        for stack in signature.stacks:
-            members[stack].append(signature)
-    return {
-        stack: (
-            *[frozenset(map(value, own)) for value in _VALUES],
-            frozenset[str]().union(
-                *[s.variants for s in own if kept is None or not s.versions or not kept[stack].isdisjoint(s.versions)]
-            ),
-        )
-        for stack, own in members.items()
-        if kept is None or stack in kept
-    }
+    members: defaultdict[str, list[tuple[str, str, str, tuple[str, ...]]]] = defaultdict(list)
+    for one in signatures:
+        for stack in one.stacks if kept is None else kept.keys() & one.stacks:
+            is_kept = kept is None or not one.versions or not kept[stack].isdisjoint(one.versions)
+            members[stack].append((one.compiler, one.os, one.target, one.variants if is_kept else ()))
+    columns = {stack: list(map(frozenset, zip(*own, strict=True))) for stack, own in members.items()}
+    return {stack: (*values, frozenset(chain.from_iterable(lists))) for stack, (*values, lists) in columns.items()}
 
 
 def _differing(own: _Held, other: _Held) -> frozenset[Attribute]:

@@ -274,36 +274,36 @@ class Combination(NamedTuple):
 
 Combinations = Set[Combination]
 
-# The kind of change if these fields of combinations differ.
-_ATTRIBUTES = {
-    attrgetter("compiler"): Kind.COMPILER,
-    attrgetter("os"): Kind.OS,
-    attrgetter("platform"): Kind.OS,
-    attrgetter("variants"): Kind.VARIANT,
-}
+# The kinds of change if the fields of combinations differ; the version has a verdict instead.
+_ATTRIBUTES = (None, Kind.COMPILER, Kind.OS, Kind.OS, Kind.VARIANT)
 _version = attrgetter("version")
 
 
 class PlaceJudgement(Struct, frozen=True):
-    """The verdict on one place, its combinations before and after, and those that it lost and gained."""
+    """The verdict on one place, and its combinations and versions before and after; a version may be empty."""
 
     verdict: Verdict
     before: Combinations
     after: Combinations
-    lost: Combinations
-    gained: Combinations
-    versions_lost: Set[str]
-    versions_gained: Set[str]
+    old: Set[str]
+    new: Set[str]
+
+    @property
+    def lost(self) -> Combinations:
+        """The combinations that only the earlier state has."""
+        return self.before - self.after
+
+    @property
+    def gained(self) -> Combinations:
+        """The combinations that only the later state has."""
+        return self.after - self.before
 
     def kinds(self, variants: Iterable[Set[str]]) -> frozenset[Kind]:
         """Return the kinds of change of the place; `variants` is the property of that name, to compute it once."""
         kinds = {Kind(STATEMENT_OF[self.verdict])}
         if self.before and self.after:
-            kinds |= {
-                kind
-                for value, kind in _ATTRIBUTES.items()
-                if set(map(value, self.before)) != set(map(value, self.after))
-            }
+            fields = zip(_ATTRIBUTES, zip(*self.before, strict=True), zip(*self.after, strict=True), strict=True)
+            kinds |= {kind for kind, had, has in fields if kind and set(had) != set(has)}
             # Another version usually has variants of other names, too.
             if self.verdict not in (Verdict.NARROWED, Verdict.WIDENED) and not any(variants):
                 kinds -= {Kind.VARIANT}
@@ -356,10 +356,7 @@ def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place,
     """Return the verdicts for reports: with versions, oldest first, and with the losses of lost places."""
     changes = []
     for place, judgement in judged.items():
-        before, after = (
-            tuple(sorted_versions(set(map(_version, contents)) - {""}))
-            for contents in (judgement.before, judgement.after)
-        )
+        before, after = (tuple(sorted_versions(side - {""})) for side in (judgement.old, judgement.new))
         variants = judgement.variants
         whole = {Verdict.LOST: judgement.before, Verdict.GAINED: judgement.after}.get(judgement.verdict, ())
         changes.append(
@@ -444,15 +441,14 @@ def _contents(
 
 def _judge(before: Combinations, after: Combinations) -> PlaceJudgement:
     old, new = set(map(_version, before)), set(map(_version, after))
-    lost, gained = before - after, after - before
-    verdict = verdict_of(old, new, lost, gained)
-    return PlaceJudgement(verdict, before, after, lost, gained, old - new - {""}, new - old - {""})
+    verdict = verdict_of(old, new)
+    if verdict is Verdict.SAME and before != after:
+        verdict = Verdict.WIDENED if before < after else Verdict.NARROWED
+    return PlaceJudgement(verdict, before, after, old, new)
 
 
-def verdict_of(
-    old: Set[str], new: Set[str], left: Combinations = frozenset(), added: Combinations = frozenset()
-) -> Verdict:
-    """Return the verdict on a place from its versions before and after, and the combinations it lost and gained."""
+def verdict_of(old: Set[str], new: Set[str]) -> Verdict:
+    """Return the verdict on a place from its versions before and after; SAME if these are equal."""
     if not old or not new:
         return Verdict.GAINED if new else Verdict.LOST
     before, after = newest(old), newest(new)
@@ -461,15 +457,7 @@ def verdict_of(
     if is_newer(before, after):
         return Verdict.DOWNGRADED
     # Only versions that are neither newer nor older remain: another git reference of the same number, or no version.
-    for verdict, is_so in (
-        (Verdict.RETIRED, old - new - {""}),
-        (Verdict.EXTENDED, new - old - {""}),
-        (Verdict.NARROWED, left),
-        (Verdict.WIDENED, added),
-    ):
-        if is_so:
-            return verdict
-    return Verdict.SAME
+    return Verdict.RETIRED if old - new - {""} else Verdict.EXTENDED if new - old - {""} else Verdict.SAME
 
 
 def judge_versions(
@@ -497,10 +485,11 @@ def class_of(
     judgements = [judged[place] for place in signature.places if place in judged]
     if any(judgement.verdict is whole for judgement in judgements):
         return of_place
+    versions = set(signature.versions) - {""}
     moved = [
-        judgement.verdict in REGRADED
-        for judgement in judgements
-        if not (judgement.versions_lost if is_vanished else judgement.versions_gained).isdisjoint(signature.versions)
+        one.verdict in REGRADED
+        for one in judgements
+        if not versions.isdisjoint(one.old - one.new if is_vanished else one.new - one.old)
     ]
     if moved:
         return of_regraded if any(moved) else of_version

@@ -108,7 +108,7 @@ def report_differences(pairs: Mapping[str, SpecSides]) -> Mapping[str, Reported]
     cost. It gets each side, without what is equal, as one mapping, which is flat because DeepDiff copies the path to
     each difference:
 
-        {(package, "versions", ""): {version: 1}, ..., (package, "specs", version): {key: count}, ...}
+        {(package, "versions", version): {}, ..., (package, "specs", version): {key: count}, ...}
 
     A key is a number, which stands for a signature; the section "package" tells that a side has the package.
     """
@@ -128,7 +128,7 @@ def report_differences(pairs: Mapping[str, SpecSides]) -> Mapping[str, Reported]
     return reported
 
 
-_Plain = dict[tuple[str, str, str], dict[str, int]]  # by package, section and version
+_Plain = dict[tuple[str, str, str], dict[str, int]]  # by package, section and value
 
 
 def _add_plain(package: str, sides: SpecSides, before: _Plain, after: _Plain, keys: dict[Signature, str]) -> None:
@@ -136,8 +136,8 @@ def _add_plain(package: str, sides: SpecSides, before: _Plain, after: _Plain, ke
     had, has = (NO_FACTS if side is None else side.facts for side in sides)
     for name in FACTS:
         if had[name] != has[name]:
-            before[package, name, ""] = dict.fromkeys(had[name], 1)
-            after[package, name, ""] = dict.fromkeys(has[name], 1)
+            before.update({(package, name, value): {} for value in had[name] - has[name]})
+            after.update({(package, name, value): {} for value in has[name] - had[name]})
     counts = [BySignature() if side is None else side.specs for side in sides]
     for plain, side, own, others in zip((before, after), sides, counts, reversed(counts), strict=True):
         if side is not None and None in sides:
@@ -154,18 +154,18 @@ def _read_report(
     """Call DeepDiff, and add its report to `reported`, by package."""
     report = DeepDiff(before, after, view="tree", threshold_to_diff_deeper=0, ignore_private_variables=False)
     for level in chain.from_iterable(report.values()):
-        (package, section, _), *key = _path(level)
+        (package, section, name), *key = _path(level)
         of_package = reported[package]
         for side, value in enumerate((level.t1, level.t2)):
             if value is notpresent:
                 continue
-            if section == "package":
+            if section == "specs":
+                specs = {key[0]: value} if key else value
+                of_package.specs[side].update({signatures[own]: count for own, count in specs.items()})
+            elif section == "package":
                 of_package.package[side] = True
-            for own, count in [(key[0], value)] if key else value.items():
-                if section == "specs":
-                    of_package.specs[side][signatures[own]] = count
-                else:
-                    of_package.facts[side][section].append(own)
+            else:
+                of_package.facts[side][section].append(name)
 
 
 def _path(level: Any) -> list[Any]:

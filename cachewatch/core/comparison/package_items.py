@@ -309,10 +309,11 @@ class _ItemsReader:
         total = self._sums[key]
         total.counts += counts if self._change.is_pruned else replace(counts, unbuilt=0, unbuilt_new=0)
         total.stacks |= items.stacks if items.stories or stacks is None else stacks
-        total.kinds |= kinds | items.kinds
+        total.kinds.update(kinds, items.kinds)
         for signature, changed in zip((before, after), self._changed, strict=True):
-            if changed and signature is not None:
-                total.kinds |= {kind for kind, values, names in changed if not values.isdisjoint(names(signature))}
+            for kind, values, names in changed:
+                if signature is not None and kind not in total.kinds and not values.isdisjoint(names(signature)):
+                    total.kinds.add(kind)
 
     def _described(self, before: Signature | None, after: Signature | None) -> Items:
         """Return items with what changed in their places; it is the same for all with equal versions and places."""
@@ -496,15 +497,17 @@ class _ItemsReader:
             for place in one.places
             if behind.get(place.stack) != version
         )
+        inside = (
+            (v, p) for s in matching for v in old.intersection(s.versions) for p in s.places if self._sees(p.stack)
+        )
         # Usual machines are not named with an upgrade, and so stacks that had the version before do not matter to them.
         is_usual = any(runs(USUAL_TARGET, target) for target in targets)
         others = (behind if is_usual else newest_in).keys() - {one.stack for one in judged}
-        seen = {(version, place) for one in matching for version in one.versions for place in one.places}
         fallen = {one.stack for one in self._change.places if one.verdict is Verdict.DOWNGRADED}  # reported as such
         return replace(
             story,
             stays=stays,
-            outside=frozenset(one for one in stays if one not in seen or not self._sees(one[1].stack)),
+            outside=stays.difference(inside),
             behind=tuple(sorted(own for own in behind.items() if own[0] not in fallen)),
             of_stacks=len(newest_in),
             is_in_some=any(place.target in targets and place.stack in others for place in places_of(matching)),
@@ -531,8 +534,8 @@ class _ItemsReader:
     @cached_property
     def _machines_before(self) -> Set[tuple[Place, str, str]]:
         """The places that had the package, each with the platforms and operating systems of its builds."""
-        specs = self._change.specs_before.counts
-        return {(place, one.platform, one.os) for one in specs for place in one.places}
+        machines = {(one.places, one.platform, one.os) for one in self._change.specs_before.counts}
+        return {(place, platform, os) for places, platform, os in machines for place in places}
 
     @cached_property
     def _versions_in(self) -> tuple[Mapping[str, Set[str]], Mapping[str, Set[str]]]:
