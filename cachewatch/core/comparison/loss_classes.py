@@ -9,6 +9,7 @@ these classes.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -200,4 +201,4 @@ def judge_losses(
 
 
 def _systems(contents: Combinations) -> set[_System]:
-    return {(one.platform, one.os) for one in contents}
+    return set(map(attrgetter("platform", "os"), contents))

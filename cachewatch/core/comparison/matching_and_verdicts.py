@@ -66,6 +66,7 @@ _KEYS: tuple[tuple[MatchKind, Key, str], ...] = (
 _MANY_PAIRS = 10_000  # of signatures with equal keys; so many are paired in their order
 
 KIND_OF_MATCH = {one: Kind.COMPILER if one is MatchKind.RECOMPILED else Kind(one) for one in MatchKind}
+_KIND_OF_VERDICT: Mapping[Verdict, Kind] = {one: Kind(STATEMENT_OF[one]) for one in Verdict if one is not Verdict.SAME}
 
 Unmatched = tuple[tuple[Signature, int], ...]
 Unpaired = tuple[SignatureCount, ...]
@@ -118,7 +119,7 @@ def _take(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, ke
         while place and vanished[before]:
             place -= 1
             after = queue[place]
-            judged = _regraded(before, after) if kind is MatchKind.UPGRADED else kind
+            judged = _regraded(before.versions, after.versions) if kind is MatchKind.UPGRADED else kind
             if judged is None:
                 continue  # another reference of the same number, or no version, is neither newer nor older
             yield _pair(judged, before, after, vanished, new)
@@ -177,10 +178,11 @@ def _take_without_compiler(kind: MatchKind, vanished: BySignature, new: BySignat
     )
 
 
-def _regraded(before: Signature, after: Signature) -> MatchKind | None:
+@lru_cache(maxsize=1024)
+def _regraded(before: tuple[str, ...], after: tuple[str, ...]) -> MatchKind | None:
     """Tell whether the versions rise (UPGRADED) or fall (DOWNGRADED); None if neither, or if a side has no version."""
     # Without the reference of a git version, and without its spelling.
-    old, new = (sorted([version_key(v)[:3] for v in one.versions], reverse=True) for one in (before, after))
+    old, new = (sorted([version_key(version)[:3] for version in side], reverse=True) for side in (before, after))
     if old == new or not old or not new:
         return None
     return MatchKind.UPGRADED if new > old else MatchKind.DOWNGRADED
@@ -300,7 +302,7 @@ class PlaceJudgement(Struct, frozen=True):
 
     def kinds(self, variants: Iterable[Set[str]]) -> frozenset[Kind]:
         """Return the kinds of change of the place; `variants` is the property of that name, to compute it once."""
-        kinds = {Kind(STATEMENT_OF[self.verdict])}
+        kinds = {_KIND_OF_VERDICT[self.verdict]}
         if self.before and self.after:
             fields = zip(_ATTRIBUTES, zip(*self.before, strict=True), zip(*self.after, strict=True), strict=True)
             kinds |= {kind for kind, had, has in fields if kind and set(had) != set(has)}
@@ -352,13 +354,16 @@ def judge_places(
     return {place: judgement for place, judgement in judged if judgement.verdict is not Verdict.SAME}
 
 
+_OF_WHOLE_PLACES = (Verdict.LOST, Verdict.GAINED)
+
+
 def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place, Loss]) -> tuple[PlaceChange, ...]:
     """Return the verdicts for reports: with versions, oldest first, and with the losses of lost places."""
     changes = []
     for place, judgement in judged.items():
         before, after = (tuple(sorted_versions(side - {""})) for side in (judgement.old, judgement.new))
         variants = judgement.variants
-        whole = {Verdict.LOST: judgement.before, Verdict.GAINED: judgement.after}.get(judgement.verdict, ())
+        whole = judgement.before or judgement.after if judgement.verdict in _OF_WHOLE_PLACES else ()
         changes.append(
             PlaceChange(
                 stack=place.stack,

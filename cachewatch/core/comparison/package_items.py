@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -290,23 +289,22 @@ class _ItemsReader:
         If that is about some of their stacks only, these are given.
         """
         built_for = (_built_for(before), _built_for(after), otherwise.is_system)
-        if built_for not in self._known_items:
+        known = self._known_items.get(built_for)
+        if known is None:
             items = self._described(before, after)
             items = replace(items, stories=()) if otherwise.is_system else items
             alike = replace(items, stacks=frozenset(), kinds=frozenset())
-            self._known_items[built_for] = items, self._numbers.setdefault(alike, len(self._numbers))
-        items, number = self._known_items[built_for]
-        own: dict[str, Any] = {
-            "gone_values": held_by(before, self._values.gone),
-            "new_values": held_by(after, self._values.new),
-            "is_again": is_again,
-            "is_prunable": is_prunable,
-        }
-        key = (number, otherwise, *own.values())
-        if key not in self._sums:
-            member = replace(items, stories=(*items.stories, otherwise), **own)
-            self._sums[key] = _Sum(member, kinds={value.kind for value in member.gone_values | member.new_values})
-        total = self._sums[key]
+            known = self._known_items[built_for] = items, self._numbers.setdefault(alike, len(self._numbers))
+        items, number = known
+        held = held_by(before, self._values.gone), held_by(after, self._values.new)
+        key = (number, otherwise, held, is_again, is_prunable)
+        total = self._sums.get(key)
+        if total is None:
+            stories, (gone, new) = (*items.stories, otherwise), held
+            own = replace(
+                items, stories=stories, gone_values=gone, new_values=new, is_again=is_again, is_prunable=is_prunable
+            )
+            total = self._sums[key] = _Sum(own, kinds={value.kind for value in gone | new})
         total.counts += counts if self._change.is_pruned else replace(counts, unbuilt=0, unbuilt_new=0)
         total.stacks |= items.stacks if items.stories or stacks is None else stacks
         total.kinds.update(kinds, items.kinds)
@@ -317,7 +315,7 @@ class _ItemsReader:
 
     def _described(self, before: Signature | None, after: Signature | None) -> Items:
         """Return items with what changed in their places; it is the same for all with equal versions and places."""
-        old, new = (self._places(side) for side in (before, after))
+        old, new = self._places(before), self._places(after)
         places = old | new
         stories = tuple(self._stories(before, after))
         # What left a place did not widen it, and what came did not narrow it.
@@ -340,6 +338,10 @@ class _ItemsReader:
                     for stack in stacks
                     if versions <= others.get(stack, set())
                 )
+        machines: list[str] = []
+        if after and after.os:
+            came = new.difference(self._places_before.get((after.platform, after.os), ()))
+            machines = [name_of(place, Machine(after.platform, after.os, place.target)) for place in came]
         return Items(
             package=self._change.package,
             stories=stories,
@@ -347,11 +349,7 @@ class _ItemsReader:
             joined=joined,
             staying=staying,
             stacks=frozenset(place.stack for place in places),
-            machines=frozenset(
-                name_of(place, Machine(after.platform, after.os, place.target))
-                for place in new
-                if after and after.os and (place, after.platform, after.os) not in self._machines_before
-            ).union(name_of(one.place) for one in judged if one.verdict is Verdict.GAINED),
+            machines=frozenset([name_of(one.place) for one in judged if one.verdict is Verdict.GAINED]).union(machines),
             kinds=frozenset(kinds),
         )
 
@@ -510,7 +508,7 @@ class _ItemsReader:
             outside=stays.difference(inside),
             behind=tuple(sorted(own for own in behind.items() if own[0] not in fallen)),
             of_stacks=len(newest_in),
-            is_in_some=any(place.target in targets and place.stack in others for place in places_of(matching)),
+            is_in_some=any(p.target in targets and p.stack in others for one in matching if others for p in one.places),
             replaced=_sorted(replaced),
         )
 
@@ -532,10 +530,12 @@ class _ItemsReader:
         return versions
 
     @cached_property
-    def _machines_before(self) -> Set[tuple[Place, str, str]]:
-        """The places that had the package, each with the platforms and operating systems of its builds."""
-        machines = {(one.places, one.platform, one.os) for one in self._change.specs_before.counts}
-        return {(place, platform, os) for places, platform, os in machines for place in places}
+    def _places_before(self) -> Mapping[tuple[str, str], Set[Place]]:
+        """The places that had the package, by the platform and operating system of the builds."""
+        places: defaultdict[tuple[str, str], set[Place]] = defaultdict(set)
+        for one in self._change.specs_before.counts:
+            places[one.platform, one.os].update(one.places)
+        return places
 
     @cached_property
     def _versions_in(self) -> tuple[Mapping[str, Set[str]], Mapping[str, Set[str]]]:
