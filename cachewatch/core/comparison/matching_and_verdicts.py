@@ -361,15 +361,14 @@ def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place,
     """Return the verdicts for reports: with versions, oldest first, and with the losses of lost places."""
     changes = []
     for place, judgement in judged.items():
-        before, after = (tuple(sorted_versions(side - {""})) for side in (judgement.old, judgement.new))
         variants = judgement.variants
         whole = judgement.before or judgement.after if judgement.verdict in _OF_WHOLE_PLACES else ()
         changes.append(
             PlaceChange(
                 stack=place.stack,
                 target=place.target,
-                before=before,
-                after=after,
+                before=tuple(sorted_versions(judgement.old - {""})),
+                after=tuple(sorted_versions(judgement.new - {""})),
                 verdict=judgement.verdict,
                 kinds=judgement.kinds(variants) | loss_kinds(losses.get(place)),
                 loss=losses.get(place),
@@ -388,7 +387,7 @@ def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]
     changed = {one.place: (frozenset(one.before), frozenset(one.after)) for one in places}
     for match in matches:
         if match.kind in (MatchKind.UPGRADED, MatchKind.DOWNGRADED) and match.before.stacks:
-            own = [changed[place] for place in match.before.places if place in changed]
+            own = (changed[place] for place in match.before.places if place in changed)
             if all(has.issuperset(match.before.versions) and had.issuperset(match.after.versions) for had, has in own):
                 match = replace(match, kind=MatchKind.RECONFIGURED)  # noqa: PLW2901
         yield match
