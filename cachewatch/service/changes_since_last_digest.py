@@ -181,9 +181,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
         """Return the newest new snapshot of each series, or the one to move to, and the one to compare it with."""
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
-        gone = {
-            tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None and tag not in has
-        }
+        gone = {tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None}  # it may be back
         known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
         pin = self.stream.subscription.match.pinned or ""
         seen = self.state.remembered.pin(self.source.name, pin)

@@ -345,9 +345,10 @@ class Returns(Struct, frozen=True):
         return (one for one in self._departures(tag) if one.kind in _IN_DOCUMENTS)
 
     def _departures(self, tag: str) -> Iterator[Departure]:
-        """Yield the removals that `tag` may undo, latest first; a later snapshot may undo those of an earlier one."""
+        """Yield the removals that `tag` may undo, latest first; a later snapshot may undo those from an earlier one."""
         for one in self.known.departures(self.source, tag):
-            if one.first.tag == tag or version_key(one.first.tag) < version_key(tag):
+            is_from_earlier = one.kind is not DepartureKind.TAG and version_key(one.first.tag) < version_key(tag)
+            if one.first.tag == tag or is_from_earlier:
                 yield one
 
     def _packages_of(self, point: Point) -> Mapping[str, str]:

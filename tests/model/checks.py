@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from cachewatch.core.names_and_layouts import is_snapshot
-from model.sums import Digest, Line, added_up, read_digest
+from model.sums import Digest, Line, News, added_up, read_digest
 from model.world import Stream, Told, World
 
 _OUT = ("ready", "released")
@@ -68,7 +68,8 @@ def _gone_problems(world: World, stream: Stream) -> Iterator[str]:
     for each in _of(world, regular, *_OUT):
         digest = read_digest(each.json)
         bases = [stream.selected(world.published[base]) for base in digest.bases]
-        for tag, package in (digest.gone() - told).keys() - came:
+        lacked = {lack for news in digest.news for lack in _lacked_by_both(world, news)}
+        for tag, package in (digest.gone() - told).keys() - came - lacked:
             # Of a tag without anything that was asked for, nothing is reported.
             had = {(tag, each) for base in bases for each in base.get(tag, {})}
             if not is_snapshot(tag) and (package or not had <= told.keys()):
@@ -78,6 +79,13 @@ def _gone_problems(world: World, stream: Stream) -> Iterator[str]:
 def _named(world: World, revision: str) -> set[tuple[str, str]]:
     """Name the packages in a revision, and the tags, which have no package."""
     return {(tag, package) for tag, packages in world.published[revision].items() for package in ("", *packages)}
+
+
+def _lacked_by_both(world: World, news: News) -> Iterator[tuple[str, str]]:
+    """Yield what a new release is said to lack if the one before it lacked that, too, when the new one was there."""
+    for package in news.gone if news.base != news.tag else ():
+        if any(news.tag in tags and package not in tags.get(news.base, {}) for tags in world.last_read.values()):
+            yield news.tag, package
 
 
 def _target_problems(world: World, stream: Stream) -> Iterator[str]:

@@ -114,11 +114,13 @@ class Sum:
         self.known = content_of(first)
         self._had = had
         self._is_forgetful = is_forgetful
+        self.before: Content = {}  # what was known before the last digest
         self.gone: set[str] = set()
         self.past: dict[tuple[str, str], Versions] = {}  # what packages had that are gone
 
     def add(self, digest: Digest, there: Tags) -> Iterator[str]:
         """Take in a digest of the revision in which upstream had what is `there`; yield what is wrong with it."""
+        self.before = {tag: dict(packages) for tag, packages in self.known.items()}
         for tag in sorted(digest.returned):
             if tag not in self.gone and self.known.get(tag):
                 yield f"{tag} is said to be back, which was never said to be gone"
@@ -152,7 +154,8 @@ class Sum:
             unread = {package for package, found in there[tag].items() if isinstance(found, Broken)}
             for package in sorted((has[tag].keys() | self.known[tag].keys()) - unread):
                 known, has_it = self.known[tag].get(package, Versions()), has[tag].get(package, Versions())
-                if package not in self.known[tag] and has_it == self.past.get((tag, package)):
+                past = self.past.get((tag, package)) or self._in_earlier_snapshot(tag, package)
+                if package not in self.known[tag] and has_it == past:
                     self.known[tag][package] = known = has_it  # it is back, unchanged
                 if known != has_it:
                     yield f"{tag}/{package} has {sorted(has_it)}, but readers know {sorted(known)}"
@@ -180,9 +183,9 @@ class Sum:
 
     def _in_earlier_snapshot(self, tag: str, package: str) -> Versions:
         """Return what the last snapshot before `tag`, of the same series, that had a package had of it."""
-        of_series = [other for other in self.known if is_snapshot(tag) and series_or_tag(other) == series_or_tag(tag)]
+        of_series = [other for other in self.before if is_snapshot(tag) and series_or_tag(other) == series_or_tag(tag)]
         # Or it had it until it went from that snapshot alone.
-        had = {other: self.known[other].get(package) or self.past.get((other, package)) for other in of_series}
+        had = {other: self.before[other].get(package) or self.past.get((other, package)) for other in of_series}
         return had[max(earlier)] or Versions() if (earlier := [o for o in had if o < tag and had[o]]) else Versions()
 
     def _add_rows(self, news: News, there: Mapping[str, Versions]) -> Iterator[str]:

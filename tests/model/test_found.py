@@ -200,6 +200,21 @@ FOUND = {
         run(skew=365 * DAY),
         change(Step("add", package="pc", is_new=True)),
     ],
+    "a snapshot that was removed is back with upgrades, together with the next one, which is as the first one was": [
+        Move("begin", {"steps": [Step("snapshot")]}),
+        *seen(Step("remove_tag", tag=1), later=7 * HOUR),
+        change(Step("restore", is_new=True), Step("snapshot")),
+    ],
+    "a package of a snapshot is back with something new, and as it was in the next one": [
+        Move("begin", {"steps": [Step("snapshot")]}),
+        *seen(Step("remove", tag=1, package="pb"), later=7 * DAY),
+        *seen(Step("add", tag=1, package="pb", is_new=True), Step("snapshot"), later=7 * DAY),
+    ],
+    "a release lacks what cannot be read of the one before, which is repaired before a regular digest": [
+        *seen(Step("break", package="pb"), Step("snapshot", is_new=True)),
+        *seen(Step("remove", package="pb"), Step("snapshot", is_new=True)),
+        *seen(Step("repair", tag=1, package="pb", is_new=True), later=7 * DAY),
+    ],
 }
 
 

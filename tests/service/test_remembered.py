@@ -309,6 +309,18 @@ def test_of_several_new_snapshots_the_newest_is_compared(made: Made) -> None:
     assert "develop-2026-01-11 is out, too." in readers.site.told()[-1]
 
 
+def test_a_new_snapshot_comes_as_the_one_before_is_back(made: Made) -> None:
+    """It is compared with that as last reported, and brings nothing back."""
+    develop = catalogue(EIGHT)
+    readers = made(develop | tags(EIGHT), develop, develop | tags(EIGHT | HDF5, EIGHT | NEW))
+    readers.go_on()
+    readers.go_on()
+    news = {tag.report.after.tag: said([*tag.statements]) for tag in readers.made[0].tags}
+    returned = ("returned", "develop-2026-01-04", 8)
+    assert news["develop-2026-01-04"] == [returned, ("package-added", "hdf5", 1)]
+    assert news["develop-2026-01-11"] == [("tag-added", "develop-2026-01-11", 0), ("package-added", "py-new", 1)]
+
+
 @pytest.mark.slow
 def test_what_is_still_missing_is_said_for_three_snapshots(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     all_states = [EIGHT | HDF5, *[EIGHT] * 4, EIGHT | HDF5]
