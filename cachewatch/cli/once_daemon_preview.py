@@ -388,6 +388,6 @@ def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> byt
         part = mail.get_body(("plain" if form == "text" else "html",))
         return str(part.get_content()).replace("\r\n", "\n").encode() if part is not None else b""
     if form == "text":
-        return plain_lines(rendered.text).encode()
+        return plain_lines(f"{rendered.title}\n\n{rendered.text}").encode()
     is_page = form == "html" and isinstance(channel, FileConfig)
     return markup(rendered.page if is_page else getattr(rendered, form)).encode()

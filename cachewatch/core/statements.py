@@ -203,7 +203,7 @@ def statements_of(
         if len(member.stories) > 2 and not is_named:
             gained += ((member, one) for one in member.stories if one.kind is StatementKind.PLACE_GAINED)
         for other in assignment.also_about(member, home):
-            taken_by[other].elsewhere[member.package] += member.counts.total
+            taken_by[other].elsewhere[member.package] += member.counts.specs
         for lost in member.losses:
             own = lost if judgement.whole is None else replace(lost, loss=None, kinds=frozenset())
             home = _Head(lost.told_as, lost.package) if lost.told_as else assignment.of_loss(lost)
@@ -234,7 +234,7 @@ def _add_renamings(items: Iterable[Items], taken_by: defaultdict[_Head, _Taken],
             merge = assignment.judgement.merge_of(stack)
             head = _Head(StatementKind.STACK_MERGED, merge.name if merge else "", merge=merge)
             if head not in told:
-                taken_by[head].elsewhere[member.package] += member.counts.total
+                taken_by[head].elsewhere[member.package] += member.counts.specs
 
 
 def _add_gained(

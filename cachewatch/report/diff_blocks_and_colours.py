@@ -284,7 +284,7 @@ def _notes(chosen: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     if statement.elsewhere:
         yield wording().say("stacks", "elsewhere", statement.elsewhere)
     if statement.of and statement.of > statement.counts.total:
-        yield f"in the whole tag {number(statement.of, 'spec')} came or went with it"
+        yield f"in the whole tag it is about {number(statement.of, 'spec')}, added, removed or kept"
     if statement.exceptions:
         exceptions = names(statement.exceptions, asked.few_names)
         yield wording().say(statement.kind, "note", old=words.old_values(statement), exceptions=exceptions)

@@ -12,7 +12,7 @@ from cachewatch.core.changesets import Changeset, ListCollector, Report
 from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.graphs_and_attribution import Explanation
 from cachewatch.core.kinds_and_specs import PackageChange, PackageCounts
-from cachewatch.core.statement_kinds import Counts, Severity, Statement
+from cachewatch.core.statement_kinds import Counts, Severity, Statement, StatementKind
 from cachewatch.core.statements import BY_VERSION, Wants
 from cachewatch.report.dates_and_totals import chosen_lines, heading, nothing, signed, tags_named, total
 from cachewatch.report.diff_blocks_and_colours import Block, Palette, Requested, Shown, blocks_of, colour_of, fitted
@@ -206,6 +206,7 @@ def _lines(packages: Sequence[_Row], statements: Iterable[Statement], wants: Wan
             if statement.kind in BY_VERSION:
                 stacks = {place.stack for place in line.story.places}
                 is_part = not line.story.stays and any(stack not in stacks for stack, _ in line.story.behind)
+                is_part |= statement.kind is StatementKind.DOWNGRADED and len(stacks) < line.story.of_stacks
                 of_stacks = words().say("other", "of_stacks", len(stacks), of=line.story.of_stacks) if is_part else ""
                 versions[line.package].append(_painted(fact(line), colour, palette) + of_stacks)
     width = max((len(safe_name(name)) for name, _, _ in packages), default=0)

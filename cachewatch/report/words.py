@@ -253,7 +253,7 @@ def moves(line: Line, most: int) -> str:
         "no longer in": left - line.staying,
         "some no longer in": left & line.staying,
         "now in": joined - line.staying,
-        "some now in": joined & line.staying,
+        "more now in": joined & line.staying,
     }
     return ", ".join(f"{said} {stacks_named(stacks, most)}" for said, stacks in stacks_by_word.items() if stacks)
 

@@ -154,7 +154,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         for tag, those in back.items():
             more += ((tag, one) for one in self.returns.statements(tag, those, statements.get(tag, ())))
         more += ((one.last.tag, removals.missing_since(one, names)) for one, names in old)
-        more += self._gone_elsewhere(gap, wanted, statements)
+        more += self._lost_elsewhere(gap, wanted, statements)
         more += ((each.name, one) for each in news for one in self._announced_prune(each))
         news = self._with_statements(news, more, gap.base, bases, restored)
         news = tuple(self._with_missing(each, wanted, learned) for each in news)
@@ -263,21 +263,25 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
                 if packages := tuple(package for package in one.packages if package in missing and wanted(package)):
                     yield one, packages
 
-    def _gone_elsewhere(
+    def _lost_elsewhere(
         self, gap: PendingRange, wanted: Callable[[str], bool], statements: Mapping[str, Iterable[Statement]]
     ) -> Iterator[tuple[str, Statement]]:
-        """Yield statements on removed packages of which earlier digests said that only some stacks lost them.
+        """Yield the statements, of the whole tag, on packages of which nothing is left for machines that the stream selects.
 
-        Readers who select these stacks were told where else the package is built, and their selection no longer has it.
+        Earlier digests reported that selected stacks lost them, and which other stacks still built them.
         """
-        for tag in gap.tags:
-            had, has = (packages_of(self.repository, revision, tag) for revision in (gap.base, self.newest))
-            named = {package for one in statements.get(tag, ()) for package in one.packages}
-            gone = {package for package in had.keys() - has.keys() - named if wanted(package)}
+        for tag, those in statements.items() if self.environment is None else ():
+            named = {package for one in those for package in one.packages}
+            missing: defaultdict[str, set[str]] = defaultdict(set)  # targets by package; "" for a whole stack
             for departure in self.returns.in_documents(tag):
-                if packages := gone.intersection(departure.missing(self.stream.name)):
-                    gone -= packages
-                    yield tag, removals.missing_since(departure, tuple(sorted(packages)))
+                for package in departure.missing(self.stream.name):
+                    if package not in named and wanted(package):
+                        missing[package].add(removals.target_of(departure.name))
+            report = self.unselected(gap.base, self.newest, tag, missing.__contains__) if missing else None
+            for one in report.statements if report else ():
+                lost = [each for each in one.losses if each.loss is not None and each.loss.is_missed]
+                if any({"", each.place.target} & missing[each.package] for each in lost):
+                    yield tag, one
 
     def _with_statements(
         self, news: Iterable[TagNews], more: list[tuple[str, Statement]], old: Revision, bases: Bases, back: Restored

@@ -29,7 +29,7 @@ from cachewatch.core.advice.environment_coverage import (
 from cachewatch.core.advice.urgency_and_levels import CAN_BE_URGENT
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Because, Home, Pinned
 from cachewatch.core.advice.waits_and_reminders import Memory, SeenPin
-from cachewatch.core.changesets import Comparison, TagPair
+from cachewatch.core.changesets import Comparison, Report, TagPair
 from cachewatch.core.filters_and_spec_patterns import ALWAYS_REPORTED, Globs, Selection
 from cachewatch.core.kinds_and_specs import Kind, Side
 from cachewatch.core.statement_kinds import Statement, StatementKind
@@ -141,17 +141,21 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
     def _is_broken(self, tag: str, earlier: Revision, later: Revision) -> bool:
         """Tell whether one revision removed more than half of the specs that stacks build in a tag."""
-        before, after = replace(earlier, tag=tag), replace(later, tag=tag)
         try:
-            comparison = self._between_revisions(before, after, wanted_tag=Globs(), wanted_package=Globs())
-            make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
-            changeset = self.comparisons.changeset(self.source.name, comparison, Selection(), make_collector)
-            list(changeset.collected())
+            return bool(self.unselected(earlier, later, tag, Globs()).suspicion)
         except BrokenSource:
             raise  # such as a full disk, which says nothing about the tag
         except SourceError:
             return False  # the revisions between are not in this clone
-        return bool(changeset.report.suspicion)
+
+    def unselected(self, before: Revision, after: Revision, tag: str, packages: Callable[[str], bool]) -> Report:
+        """Return what happened to a tag between two revisions, to all specs of these `packages`."""
+        sides = replace(before, tag=tag), replace(after, tag=tag)
+        comparison = self._between_revisions(*sides, wanted_tag=Globs(), wanted_package=packages)
+        make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
+        changeset = self.comparisons.changeset(self.source.name, comparison, Selection(), make_collector)
+        list(changeset.collected())
+        return changeset.report
 
     def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
         """Add how long removed versions had been there, if there is a history index; to the first lines only."""

@@ -414,11 +414,15 @@ def _is_elsewhere(line: Line, departure: Departure) -> bool:
     """Tell whether a line is only about other places than the stack, place or machine that was removed."""
     if departure.kind not in _IN_DOCUMENTS:
         return False
-    stack, _, values = departure.name.partition(" (")
+    stack = departure.name.partition(" (")[0]
     if departure.kind is DepartureKind.STACK or not line.story.places:
         return bool(line.stacks) and stack not in line.stacks
-    target = values.removesuffix(")").rpartition(", ")[2]  # of a machine, after its operating system
-    return all(name_of(place) != f"{stack} ({target})" for place in line.story.places)
+    return all(name_of(place) != f"{stack} ({target_of(departure.name)})" for place in line.story.places)
+
+
+def target_of(name: str) -> str:
+    """Return the target of a place or machine from its name, `e4s (rhel8, zen4)`; of a stack, ""."""
+    return name.partition(" (")[2].removesuffix(")").rpartition(", ")[2]
 
 
 def learned_back(packages: Mapping[str, Sequence[Departure]], stream: str) -> Iterator[Departure]:

@@ -339,6 +339,11 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
             "Nothing to do now; re-concretize older lock files before the next install.",
         ),
         (
+            [record(2, stacks=E4S), record(3, stacks=RADIUSS, target="zen4")],
+            "LOST, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss (x86_64_v3); an equal build is there, e4s builds it",
+            "Nothing to do now; re-concretize older lock files before the next install.",
+        ),
+        (
             [record(1, stacks=E4S)],
             "LOST, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss; the same binary stays, e4s builds it",
             "Nothing to do.",

@@ -125,7 +125,7 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
     "an older version that left one stack for another that had it": (
         [record(1, stacks=A), record(2, stacks=B), *_NEWER],
         [record(1, stacks=B), record(2, stacks=B), *_NEWER],
-        "OLDER VERSIONS REMOVED 1 package, 1 spec kept zlib 1.0 removed, some now in b 1 spec kept in a on x86_64_v3",
+        "OLDER VERSIONS REMOVED 1 package, 1 spec kept zlib 1.0 removed, more now in b 1 spec kept in a on x86_64_v3",
     ),
     "places with shared specs, each with its own number, most first, and once in the total": (
         [*_THREE, *_TWO],
@@ -209,13 +209,13 @@ def test_a_lost_system_is_a_loss(run: Run, tmp_path: Path) -> None:
     ("before", "after", "says"),
     [
         ([AB, A], [B, A], "STACKS CHANGED 1 package, {} zlib 1.0 some no longer in a {} 1 of 1"),
-        ([A, A, B], [B, A, B], "STACKS CHANGED 1 package, {} zlib 1.0 some no longer in a, some now in b {} 1 of 1"),
+        ([A, A, B], [B, A, B], "STACKS CHANGED 1 package, {} zlib 1.0 some no longer in a, more now in b {} 1 of 1"),
         (
             [A, A],
             [B, A],
             "BUILT IN MORE PLACES 1 package, {} zlib 1.0, some no longer in a {} in b on x86_64_v3 1 of 1",
         ),
-        ([A, B], [B, B], "LOST PLACES 1 package, {} a (x86_64_v3) zlib 1.0, some now in b {}"),
+        ([A, B], [B, B], "LOST PLACES 1 package, {} a (x86_64_v3) zlib 1.0, more now in b {}"),
     ],
 )
 def test_stacks_of_a_move(run: Run, tmp_path: Path, before: list[list[str]], after: list[list[str]], says: str) -> None:

@@ -175,6 +175,8 @@ def test_stacks_are_not_cut_within_their_names(run: Run, tmp_path: Path) -> None
     assert "not yet in ml-linux-neoverse-rocm, ml-linux-x86_64-rocm, ..." in text
     stat = run("diff", "HEAD~1", "HEAD", "--stat", "--repo", tmp_path / "r.git").output
     assert "+1 -1 in upgrades; 1.0 -> 1.1 in 1 of 5 stacks" in stat
+    back = run("diff", "HEAD", "HEAD~1", "--stat", "--repo", tmp_path / "r.git").output
+    assert "+1 -1 in downgrades; 1.1 -> 1.0 in 1 of 5 stacks" in back
 
 
 def test_what_is_back_in_another_way_is_not_unchanged(tmp_path: Path) -> None:

@@ -34,6 +34,16 @@ def test_specs_of_two_stacks_count_once_and_belong_to_both(
     assert "3 more of its specs are counted in another statement" in shared
 
 
+def test_a_renamed_stack_counts_what_it_has(run: Run, tmp_path: Path) -> None:
+    """Not twice what its specs replaced; `in the whole tag` does not say that kept specs came or went."""
+    before = {f"p{n}": [record(n, stacks=["gpu"])] for n in range(9)}
+    after = {f"p{n}": [record(10 + n, versions=["2.0"], stacks=["ml"])] for n in range(9)}
+    assert "9 more of its specs" in compared(run, tmp_path / "a", before, after)
+    kept = {f"p{n}": [record(n, stacks=["ml"])] for n in range(9)}
+    said = compared(run, tmp_path / "b", before, kept, "--package", "p1")
+    assert "it is about 9 specs, added, removed or kept" in said
+
+
 def test_nothing_replaces_what_is_gone_with_a_stack(run: Run, tmp_path: Path) -> None:
     """Hashes that are gone are only said to be replaced where others came."""
     assert "HASHES GONE" not in compared(run, tmp_path, SHARED, LEFT, "--stack", "gpu")

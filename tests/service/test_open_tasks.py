@@ -75,18 +75,26 @@ def test_what_may_be_pruned_is_named_for_its_own_machines(made: Made) -> None:
 
 
 @pytest.mark.parametrize("is_same", [True, False])
-def test_what_only_other_stacks_built_is_told_when_it_goes(made: Made, is_same: bool) -> None:
-    """Readers of a stack that lost it were told who else builds it."""
+@pytest.mark.parametrize(
+    ("left", "gone_is"), [([], "all stacks"), (in_ml(7, target="zen4", stacks=["hep", "root"]), "hep")]
+)
+def test_what_only_other_stacks_built_is_told_when_it_goes(
+    made: Made, is_same: bool, left: list[Record], gone_is: str
+) -> None:
+    """Readers of a stack that lost it were told who else builds it; what others lose for other machines is not theirs."""
     ours = in_ml(1, stacks=["hep", "ml", "root"]) if is_same else in_ml(1) + in_ml(2, stacks=["hep", "root"])
-    hep = in_ml(1 if is_same else 2, stacks=["hep", "root"])
-    states: list[Packages] = [many(20) | {"mpi": found} for found in (ours, hep)]
-    states += [many(20), many(20) | {"other": in_ml(3)}, many(20) | {"other": in_ml(3), "mpi": ours}]
-    lost, gone, other, back = weeks(made, ML, *states)
-    assert "hep builds it" in lost
-    assert gone.startswith("To do If you use mpi: keep it where it is installed. develop has no such build any more")
-    assert "1 package is missing since 2 June: mpi." in gone
-    assert "missing" not in other
-    assert "mpi" in back
+    hep, mac = in_ml(1 if is_same else 2, stacks=["hep", "root"]), in_ml(8, target="m1", stacks=["mac", "root"])
+    rest = many(20) | {"other": in_ml(3)}
+    found = [ours + left + mac, hep + left + mac, hep + left, left, left, ours + left]
+    states = [rest | ({"mpi": own} if own else {}) for own in found]
+    states[4] = states[4] | {"one": in_ml(4)}
+    lost, of_others, gone, other, back = weeks(made, ML, *states)
+    assert ("hep builds it" in lost, of_others) == (True, "")
+    assert "To do If you use mpi" in gone
+    assert "keep it where it is installed" in gone
+    assert f"mpi 1.0 {gone_is}" in gone
+    assert "mpi 1.0" not in other
+    assert "mpi is back in ml" in back
 
 
 def test_only_what_was_announced_is_told_as_pruned(made: Made) -> None:

@@ -321,7 +321,7 @@ def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, 
     targets = sorted({one.place.target for one in lost})
     if not has_targets:  # but a stack that lost the package and still builds it does so for another target
         builders = {stack for one in lost if one.loss for stack in one.loss.stacks}
-        has_targets = any(one.place.stack in builders for one in lost)
+        has_targets = any(one.is_elsewhere or one.moved_to or one.place.stack in builders for one in lost)
     oses = {one.machine.os if one.machine else ", ".join(one.systems) for one in lost}
     machines = [] if is_named or "" in oses else sorted(oses)  # of some targets, all systems lost it
     machines += targets if has_targets and not is_named and len(targets) <= _FEW_MACHINES else []
