@@ -39,7 +39,7 @@ class SourceError(CachewatchError):
 
 
 class BrokenSource(SourceError):
-    """A source that cannot be read until somebody fixes an address, a branch, a key, an owner or a full disk."""
+    """A source that cannot be read until somebody acts: corrects its address, branch, key or owner, or frees disk space."""
 
     is_transient = False
 

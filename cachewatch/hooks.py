@@ -53,7 +53,7 @@ class SourceKind(NamedTuple):
 
 
 class ChannelKind(NamedTuple):
-    """A type of channel: its name in `type:`, the pydantic model of its keys, and the class of its channels."""
+    """A type of channel: the value of `type:` that selects it, the pydantic model of its configuration, and its class."""
 
     type: str
     settings: str

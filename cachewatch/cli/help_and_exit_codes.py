@@ -155,7 +155,7 @@ _IN_SPECS = {name: f"{name}=VALUE" for name in ("stack", "target", "os")} | {"co
 
 
 def _meant_option(name: str, command: click.Command) -> str:
-    """Return the end of a message that suggests an option similar to `name`, or a value of --format."""
+    """Return the end of an error message that suggests what was meant by the unknown option `name`."""
     word = name.lstrip("-")
     options = {opt: one for one in command.params if isinstance(one, click.Option) for opt in one.opts}
     form = options["--format"].type if "--format" in options else None

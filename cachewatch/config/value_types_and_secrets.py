@@ -414,7 +414,7 @@ def _found(given: Given, context: ConfigContext) -> str:
 
 
 def find_secret_file(folder: Path, name: str) -> Path:
-    """Return the path of a secret file that not everybody can read, in systemd's credentials folder or in `folder`."""
+    """Return the path of a secret file in systemd's credentials folder or in `folder`. Raises ConfigError if all may read it."""
     credentials = os.environ.get("CREDENTIALS_DIRECTORY")
     if credentials and "/" not in name and Path(credentials, name).exists():
         return Path(credentials, name)

@@ -184,7 +184,7 @@ class Tally(Struct):
     held: list[tuple[str, frozenset[Kind], "Batch"]] = field(default_factory=list)
 
     def note(self, change: PackageChange, items: Sequence[Items]) -> None:
-        """Record a change of a selected package, reported or not; its items are kept only for a partial selection."""
+        """Record a change of a selected package, also if its kinds are not reported; keep its items if only a part is selected."""
         self.kinds |= change.kinds
         self.before += change.counts.before
         if self.selected is not None:

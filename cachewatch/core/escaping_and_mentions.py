@@ -92,7 +92,7 @@ def plain_lines(text: str) -> str:
 
 
 def markup(text: str) -> str:
-    """Return HTML or XML without forbidden characters and without those that reverse the direction of text."""
+    """Return `text`, which is HTML or XML already, without characters that these forbid or that reverse the direction of text."""
     return _UNFIT.sub("\ufffd", text.replace("\r\n", "\n"))
 
 

@@ -332,7 +332,8 @@ class Document(Struct, frozen=True, kw_only=True):
 
     package, tag: their names; the tag is empty if the document names none.
     specs: signatures by hash, or by other keys where records have no hashes.
-    facts: all values among the specs, by the names of `PackageChange.facts`.  compiler_form: how it writes compilers.
+    facts: all versions, stacks, compilers and so on that the specs have, by the names of `PackageChange.facts`.
+    compiler_form: the notation in which it writes compilers.
     has_hashes: whether each record has a hash.  diagnostics: problems with parts of it.
     """
 

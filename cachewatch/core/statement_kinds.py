@@ -349,15 +349,15 @@ class Statement(Struct, frozen=True, kw_only=True):
     before, after: the values of which one replaced the other, such as compilers or versions.
     packages, places, stacks: what it concerns.  counts: the numbers of specs.
     elsewhere: the number of specs of a new or removed stack that other statements count.
-    of: specs of the whole tag, if only some are selected.
-    of_packages: packages of the whole tag before (or after), if it is about the whole tag.
+    of: how many specs it concerns in the whole tag, if only some are selected.
+    of_packages: how many packages the tag has, if it is about the whole tag.
     exceptions: packages to which the same could have happened, but did not.
     effects: consequences that no other statement counts.  causes: of rebuilds, most specs first, if a graph is recorded.
     lines: what happened to each package.  kinds: the kinds of changes.
     losses: lost places and machines that it explains.  worst: the worst class of them, or None.
     turnover: how many hashes are gone, or None.  severity: how much it matters to readers.
-    is_harmless: whether it is about a lost place or machine whose lost specs the tag still has, or equal ones.
-    is_everywhere: of changed values, whether its packages had the old ones in no other stack.
+    is_harmless: whether it is about a lost place or machine, and the tag still has the lost specs or equal ones.
+    is_everywhere: of changed values, whether they changed in every stack in which its packages had the old ones.
     attributes: what changed values are: compilers, operating systems, targets or variants.
     """
 

@@ -266,7 +266,7 @@ class Daemon:
             self._context.log.error("state.failed", error=str(error))  # a disk that is full now is no reason to end
 
     def _listen(self, listen: str) -> None:
-        """Make the monitor listen on `listen`; "" stops it."""
+        """Make the server of health pages and metrics listen on the address `listen`; stop it if that is ""."""
         if listen == self._listens:
             return
         if self._monitor is not None:

@@ -194,7 +194,7 @@ def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) 
 
 
 def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> MadeOf:
-    """Return the details of `node` that documents lack, and the hashes of its `dependencies`."""
+    """Return what `specs.md` does not record of a spec: details of `node`, and the hashes of its `dependencies`."""
     edges = sorted(dependencies)
     made_of = Ingredients(
         recipe=_text(node.package_hash),

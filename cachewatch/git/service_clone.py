@@ -243,7 +243,10 @@ class ServiceClone:
         return replace(update, set_aside=kept, lost_pins=lost)
 
     def _carry_over(self, remote: Remote, old: Path, new: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
-        """Pin in `new` what `old` pins, except `but`, from `remote` or from `old`; return the ids that neither has."""
+        """Fetch the commits that `old` pins, except `but`, from `remote` or else from `old`, and pin them in `new`.
+
+        Return the ids of the commits that neither has.
+        """
         lost = []
         for commit in sorted(_pins_of(old) - _pins_of(new) - {*but}):
             try:

@@ -236,7 +236,7 @@ def problem_of(entry: TreeEntry | None) -> str:
 
 
 def blob_of(folder: str, package: str, entry: TreeEntry | None) -> Blob | None:
-    """Return the document of a package, given its entry, or None; `folder` is that of its tag."""
+    """Return the document of a package, None if it has none; `entry` is that of the package in `folder`, the tag's."""
     if entry is None:
         return None
     _, key, paths = entry
@@ -302,7 +302,7 @@ _Folder = tuple[int, frozenset[tuple[str, str]], dict[str, str]]
 
 
 class _KnownDocuments(Struct):
-    """What is known of a layout. The keys are ids of git, so it serves any repository."""
+    """A cache of where a layout finds documents; its keys are git object ids, so that all repositories share it."""
 
     stored: dict[str, str | None] = {}  # the tree that git stores, by commit
     located: dict[str, Located] = {}  # by commit

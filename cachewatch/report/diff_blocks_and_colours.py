@@ -68,7 +68,7 @@ class Palette:
         return (named.sub(lambda found: self.change(*found[0].split(" -> ", 1)), line) for line in lines)
 
     def states(self, line: str) -> str:
-        """Return a line of a listing with its states in the colours of what they mean; not if it has a colour."""
+        """Return a line of a listing with words such as `gone` coloured by their meaning; a coloured line is not changed."""
         return line if "\x1b" in line else _STATE.sub(lambda found: self.paint(found[0], found.lastgroup or ""), line)
 
 

@@ -31,7 +31,7 @@ class Words:
         self._values = {(".".join(path), key): value for path, key, value in values_of(entries)}
 
     def find(self, path: str, key: str) -> Any:
-        """Return the value of `key` in an entry or, if it has none, in the entry above it; else None."""
+        """Return the value of `key` in the entry `path` or else in its parent (`a` of `a.b`); None if neither has it."""
         while path and (path, key) not in self._values:
             path = path.rpartition(".")[0]
         return self._values.get((path, key))

@@ -246,7 +246,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             yield replace(one, told=tuple((self.stream.name, *of) for of in points.items()))
 
     def _announced_prune(self, news: TagNews) -> Iterator[Statement]:
-        """Yield a statement that announced builds were pruned, unless the news already has one."""
+        """Yield the statement that builds were pruned as announced, unless the news already has one on a prune."""
         wave = self.state.remembered.wave(self.source.name, news.name)
         is_told = any(one.kind is StatementKind.PRUNE for one in all_statements(news.tag))
         if wave is not None and not is_told and news.tag.report.pruned >= wave.count:

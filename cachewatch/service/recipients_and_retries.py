@@ -110,7 +110,7 @@ def is_given_up(connection: Connection, context: Context, delivery: Delivery) ->
 
 
 def note_refusal(connection: Connection, context: Context, delivery: Delivery, reply: str) -> bool:
-    """Suppress an address that refused three digests in three days or more; return whether it is suppressed."""
+    """Suppress an address that refused three digests, the first at least three days ago; return whether it is suppressed."""
     name, target, now = delivery.channel, delivery.target, context.clock()
     if deliveries.is_suppressed(connection, name, target):
         return True

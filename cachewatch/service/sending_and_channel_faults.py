@@ -145,7 +145,7 @@ class _Run:
         self._has_worked = False
 
     def take(self, delivery: Delivery, answer: DeliveryResult) -> _Claimed | None:
-        """Store a delivery's result, now or when the run ends; return the next delivery, claimed in the same transaction."""
+        """Store a delivery's result and claim the next delivery, which is returned; a result that is undecided is stored later."""
         is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
         if is_blocked or answer.is_channel:
             self.end(is_away=True)

@@ -260,7 +260,7 @@ def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) 
 def put(
     connection: Connection, table: Table, key: Sequence[str], *rows: Mapping[str, Any], only_new: Collection[str] = ()
 ) -> None:
-    """Insert rows of the same columns, or update those with their `key`; columns in `only_new` are not updated."""
+    """Insert rows, which have the same columns; update those whose `key` columns exist, but for the columns `only_new`."""
     if rows:
         new = insert_into(connection, table)
         changed = {name: text(f"excluded.{name}") for name in rows[0] if name not in (*key, *only_new)}

@@ -268,7 +268,7 @@ _SIGNATURE = 100  # bytes of the line that the holder writes into the lock file
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Hold the lock of the state in `folder`; it ends with the process. Raises AnotherInstance if it is taken."""
+    """Hold the lock of the state in `folder` during the block; it ends with the process, too. Raises AnotherInstance if it is held."""
     make_private(folder)
     path = folder / "lock"
     try:

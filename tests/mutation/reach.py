@@ -80,7 +80,9 @@ def _lines(data: Path, folders: set[Path], tests: set[str]) -> dict[str, dict[st
         except DataError:
             continue  # of a process that was killed while it wrote
         for file in part.measured_files():
-            module = next(str(Path(file).relative_to(folder)) for folder in folders if file.startswith(f"{folder}/"))
+            # A test's own copy of the package is in none of them.
+            modules = [str(Path(file).relative_to(folder)) for folder in folders if file.startswith(f"{folder}/")]
+            module = modules[0] if modules else ""
             for line, contexts in part.contexts_by_lineno(file).items():
                 found[module][str(line)].update(tests.intersection(contexts))
-    return {module: {line: sorted(by) for line, by in lines.items() if by} for module, lines in found.items()}
+    return {module: {line: sorted(by) for line, by in lines.items() if by} for module, lines in found.items() if module}

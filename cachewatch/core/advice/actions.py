@@ -205,7 +205,7 @@ def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
 
 
 def _again(task: Action, actions: Iterable[Action]) -> list[Need]:
-    """Return the builds of an open action for which any of `actions` asks again."""
+    """Return the builds of the open action `task` that any of `actions` asks for, too."""
     alike = [one for one in actions if one.source == task.source and one.tag == task.tag]
     return [need for need in task.needs if any(one.covers(replace(task, needs=(need,))) for one in alike)]
 

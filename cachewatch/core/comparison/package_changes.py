@@ -132,7 +132,7 @@ _Plain = dict[tuple[str, str, str], dict[str, int]]  # by package, section and v
 
 
 def _add_plain(package: str, sides: SpecSides, before: _Plain, after: _Plain, keys: dict[Signature, str]) -> None:
-    """Add what differs between the two sides of a package as plain mappings; `keys` gives each signature a number."""
+    """Add what differs in a package to the mappings for DeepDiff; `keys` maps each signature to its number, as text."""
     had, has = (NO_FACTS if side is None else side.facts for side in sides)
     for name in FACTS:
         if had[name] != has[name]:

@@ -612,9 +612,9 @@ class _ItemsReader:
     def _others(
         self, target: str | None, stacks: tuple[str, ...], versions: tuple[str, ...] | None = None, *, is_before: bool
     ) -> Facts:
-        """Return the facts of the other side's specs in any of `stacks` that are selected; `is_before` names our side.
+        """Return the facts of the specs that selected stacks of `stacks` have on the other side.
 
-        If given, `target` and `versions` restrict these specs.
+        `is_before` tells that the other side is the later one. If given, only specs with `target` and `versions` count.
         """
         key = (target, stacks, versions, is_before)
         if key not in self._found_others:

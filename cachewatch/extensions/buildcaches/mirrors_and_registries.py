@@ -45,7 +45,7 @@ _Blob = tuple[str, str, str]
 
 
 class Registry(Struct, frozen=True):
-    """A container image in a registry that holds a build cache."""
+    """A build cache that is stored as a container image in a registry."""
 
     base: str  # https://host
     image: str

@@ -334,7 +334,7 @@ def _identity(node: GraphNode) -> tuple[object, ...]:
 
 
 class Impact(Struct, frozen=True, kw_only=True):
-    """The dependents of some specs in a cache. A spec counts once in each of its stacks."""
+    """How many specs of a cache depend on some specs; a dependent counts once in each of its stacks."""
 
     asked: tuple[str, ...]  # hashes
     specs: int  # number of dependents, without the specs `asked` themselves

@@ -50,7 +50,7 @@ class SpecStay(Struct, frozen=True):
 
 
 class Life(Struct, frozen=True):
-    """One spec in one document. A hash has several lives if its package is renamed or it later means another spec."""
+    """The time for which a document listed a spec. A hash has several lives if it moves to another package or names another spec."""
 
     tag: str
     package: str

@@ -113,7 +113,7 @@ class Present(Struct, frozen=True, array_like=True):
 
     @property
     def stacks(self) -> frozenset[str]:
-        """All stacks that build a spec."""
+        """All stacks that build a spec of the package now."""
         return frozenset(copies.stack for copies in self.copies if copies.stack)
 
     @property

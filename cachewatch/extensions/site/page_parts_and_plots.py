@@ -172,7 +172,7 @@ def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revision
 
 
 def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Revisions) -> View:
-    """Return the small plot of a number that stays the same from one revision to the next, with its values in words."""
+    """Return a small step plot of numbers of specs, one for each revision, with their range in words; `places` are in percent."""
     top, low, change = max(numbers), min(numbers), numbers[-1] - numbers[0]
     peak = moments[numbers.index(top)].day
     sign = "+" if change > 0 else "\N{MINUS SIGN}" if change else "\N{PLUS-MINUS SIGN}"

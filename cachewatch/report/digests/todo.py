@@ -296,7 +296,7 @@ def _specs_said(specs: Iterable[str], words: Words) -> str:
 
 
 def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
-    """Group the actions about an environment that one command does; every other action is alone."""
+    """Group actions on an environment that one command carries out together; each other action is a group of its own."""
     groups: dict[object, list[Action]] = {}
     for one in actions:
         is_other = one.because is Because.ENVIRONMENT_LAST_OTHER  # which cannot be copied before it is named
