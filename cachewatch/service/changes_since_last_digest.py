@@ -1,7 +1,7 @@
 """Compare one source from the cursors of a stream to the newest revision."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
@@ -154,7 +154,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         for tag, those in back.items():
             more += ((tag, one) for one in self.returns.statements(tag, those, statements.get(tag, ())))
         more += ((one.last.tag, removals.missing_since(one, names)) for one, names in old)
-        more += self._lost_elsewhere(gap, wanted, statements)
+        more += self._lost_elsewhere(gap, wanted, statements, back)
         more += ((each.name, one) for each in news for one in self._announced_prune(each))
         news = self._with_statements(news, more, gap.base, bases, restored)
         news = tuple(self._with_missing(each, wanted, learned) for each in news)
@@ -264,23 +264,30 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
                     yield one, packages
 
     def _lost_elsewhere(
-        self, gap: PendingRange, wanted: Callable[[str], bool], statements: Mapping[str, Iterable[Statement]]
+        self,
+        gap: PendingRange,
+        wanted: Callable[[str], bool],
+        statements: Mapping[str, Iterable[Statement]],
+        back: Mapping[str, Collection[str]],
     ) -> Iterator[tuple[str, Statement]]:
-        """Yield the statements, of the whole tag, on packages of which nothing is left for machines that the stream selects.
+        """Yield the losses of other stacks that leave nothing of what selected stacks had lost before.
 
-        Earlier digests reported that selected stacks lost them, and which other stacks still built them.
+        Earlier digests said which stacks still built it, and the selection does not show that these lost it, too.
         """
-        for tag, those in statements.items() if self.environment is None else ():
-            named = {package for one in those for package in one.packages}
-            missing: defaultdict[str, set[str]] = defaultdict(set)  # targets by package; "" for a whole stack
+        stacks, _, *others = self.selection().of_specs
+        for tag, those in statements.items() if stacks and not any(others) and self.environment is None else ():
+            named = {package for one in those for package in one.packages}.union(back.get(tag, ()))
+            missing: defaultdict[str, set[str]] = defaultdict(
+                set
+            )  # the stacks, places and machines that lost each package
             for departure in self.returns.in_documents(tag):
                 for package in departure.missing(self.stream.name):
                     if package not in named and wanted(package):
-                        missing[package].add(removals.target_of(departure.name))
+                        missing[package].add(departure.name)
             report = self.unselected(gap.base, self.newest, tag, missing.__contains__) if missing else None
             for one in report.statements if report else ():
                 lost = [each for each in one.losses if each.loss is not None and each.loss.is_missed]
-                if any({"", each.place.target} & missing[each.package] for each in lost):
+                if any(removals.is_for_same(name, each.name) for each in lost for name in missing[each.package]):
                     yield tag, one
 
     def _with_statements(

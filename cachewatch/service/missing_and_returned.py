@@ -425,6 +425,12 @@ def target_of(name: str) -> str:
     return name.partition(" (")[2].removesuffix(")").rpartition(", ")[2]
 
 
+def is_for_same(name: str, other: str) -> bool:
+    """Tell whether two places or machines, by their names, are for the same machines; a stack is for all."""
+    values = [each.partition(" (")[2].removesuffix(")") for each in (name, other)]
+    return "" in values or len({*values}) == 1 or (target_of(name) in values and target_of(name) == target_of(other))
+
+
 def learned_back(packages: Mapping[str, Sequence[Departure]], stream: str) -> Iterator[Departure]:
     """Yield the removals with the packages that `stream` now reports as back, to be remembered."""
     back: defaultdict[str, set[str]] = defaultdict(set)
