@@ -42,13 +42,8 @@ def test_polars_takes_rows(rows: list[dict[str, object]]) -> None:
     """As pandas does, though it takes the type of a column from the first rows, none of which is of the upgrade."""
     assert "zlib" not in {row["package"] for row in rows[:LOOKED_AT]}
     frame = pl.DataFrame(rows)
-    numbers = {name for name, kind in frame.schema.items() if kind == pl.Int64}
-    assert numbers == {"count", "specs_before", "specs_after"}
-    assert {kind for name, kind in frame.schema.items() if name not in numbers} == {pl.String}
-    upgraded = frame.filter(pl.col("change") == "place-upgraded")
-    assert upgraded.select("package", "before", "after").rows() == [("zlib", "1.0", "2.0")]
-    assert set(frame["before"]) == {"", "1.0"}
-    assert frame.filter(pl.col("change") == "rebuilt")["count"].sum() == LOOKED_AT + 20
+    assert {name for name, kind in frame.schema.items() if kind == pl.Int64} == {"count", "specs_before", "specs_after"}
+    assert frame.rows(named=True) == rows
 
 
 # A command loads none of these, which take half a second; and DeepDiff compares arrays of NumPy, as without cachewatch.

@@ -4,7 +4,6 @@ import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from pathlib import Path
@@ -32,17 +31,11 @@ class Results:
         rows: list[Row] = [json.loads(line) for line in lines if line.endswith("\n")]
         rows = [row for row in rows if row["code"] == code and row["outcome"] != "timeout"]
         self._rows = {str(row["diff"]): row for row in rows}
-        self.drop([])
+        self._path.write_text("".join(map(self._line, self._rows.values())), "utf-8")
 
     def get(self, mutant: Mutant) -> Row | None:
         """Return the outcome of a change that was tried before."""
         return self._rows.get(mutant.diff)
-
-    def drop(self, rows: Iterable[Row]) -> None:
-        """Forget outcomes, so that these changes are tried again."""
-        for row in rows:
-            self._rows.pop(str(row["diff"]), None)
-        self._path.write_text("".join(map(self._line, self._rows.values())), "utf-8")
 
     def _line(self, row: Row) -> str:
         return json.dumps({"code": self._code} | row) + "\n"
@@ -76,12 +69,7 @@ def main(*, size: int, seed: int, only: str, workers: int, seconds: float, resul
     chosen = sample(found, size, seed)
     click.echo(f"{len(chosen)} of {sum(map(len, found.values())):,} changes; {len(reached.seconds)} tests")
     results = Results(result, trees[0].fingerprint)
-    rows = _try_all(chosen, reached, seconds, trees, results)
-    wrong = _unreliable(rows, reached, trees[0])
-    results.drop([row for row in rows if row["test"] in wrong])
-    _summarize([row for row in rows if row["test"] not in wrong], seed)
-    if wrong:
-        click.echo("what these tests killed was not tried properly; run it again")
+    _summarize(_try_all(chosen, reached, seconds, trees, results), seed)
 
 
 def _try_all(chosen: list[Mutant], reached: Reach, seconds: float, trees: list[Tree], results: Results) -> list[Row]:
@@ -121,15 +109,6 @@ def _outcome(end: End) -> str:
         _, how = end.failed[-1]
         return "killed" if how == "failed" else how
     return "timeout" if end.code is None else "no start"
-
-
-def _unreliable(rows: list[Row], reached: Reach, tree: Tree) -> set[str]:
-    """Return the tests that noticed a change, but fail without one too."""
-    tests = sorted({str(row["test"]) for row in rows if row["test"]})
-    found = {test for test, _ in tree.run(tests, reached.seconds).failed}
-    for test in sorted(found):
-        click.echo(f"not to be relied on: {test} fails without any change")
-    return found
 
 
 def _summarize(rows: list[Row], seed: int) -> None:
