@@ -15,7 +15,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.comparison.compiler_and_target_migrations import ValueChange
-from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, Merge
+from cachewatch.core.comparison.renamed_stacks import Merge
+from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement
 from cachewatch.core.filters_and_spec_patterns import GROUPS
 from cachewatch.core.graphs_and_attribution import Cause, assign
 from cachewatch.core.kinds_and_specs import Kind, Place, Signature, Verdict

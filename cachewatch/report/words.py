@@ -139,6 +139,8 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     left = {"there": _versions(story.remaining, most), "none": "no version" if story.after == ("",) else ""}
     values = {"new" if story.versions == story.after else "some": new, "also": "also" if story.remaining else ""}
     values |= left if story.kind is StatementKind.RETIRED else {}
+    # No build of the version has these values any more, in whatever place.
+    values |= {"anywhere": "" if set(story.after) & set(story.remaining) else "anywhere"}
     text = next(iter(words().forms(story.kind, "fact", len(story.versions), before=before, after=after, **values)), "")
     if story.kind is StatementKind.UNREFERENCED and before and set(story.before) <= set(story.remaining):
         text = words().say(story.kind, "others_stay", before=before)

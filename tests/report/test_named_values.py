@@ -165,6 +165,9 @@ def test_what_another_build_keeps_stays(run: Run, tmp_path: Path) -> None:
     beside = record(5, compiler="gcc@12.1.0", stacks=["a"])
     said = told(run, tmp_path, [old[1], beside], [record(2, stacks=["b"]), beside])
     assert "zlib 1.0 no longer with gcc@11.4.0 1 spec kept in a 1 of" in said
+    assert "zlib 1.0 no longer with +a anywhere -1 in e4s" in told(
+        run, tmp_path, [record(1, variants=["+a"]), record(2)], [record(2)]
+    )
 
 
 @pytest.mark.parametrize(

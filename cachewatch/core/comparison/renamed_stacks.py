@@ -1,4 +1,4 @@
-"""Compare the packages of renamed stacks again, with the new names in both states.
+"""Tell which stacks were renamed or merged, and compare their packages again, with the new names in both states.
 
 Stacks are compared by name; that one was renamed is known only when the whole tag is compared. What else changed in it
 (a version, a compiler) then shows as the loss of one place and the gain of another. Compared under one name, it is what
@@ -18,6 +18,7 @@ from cachewatch.core.kinds_and_specs import (
     REGRADED,
     Document,
     Kind,
+    Machine,
     PackageChange,
     Place,
     Specs,
@@ -27,7 +28,72 @@ from cachewatch.core.kinds_and_specs import (
 )
 from cachewatch.core.statement_kinds import STATEMENT_OF, Counts, Items, OwnedLoss, StatementKind, Story
 
+_MERGED_SHARE = 0.9  # of the packages of a stack
+
 NewNames = Mapping[str, str]  # of stacks, by their old ones
+MachinesByStack = Mapping[str, frozenset[Machine]]
+
+
+class Merge(Struct, frozen=True):
+    """Removed stacks, and the new stacks that have nine tenths of their packages for the same machines."""
+
+    removed: tuple[str, ...]
+    joined: tuple[str, ...]
+    lost: frozenset[str] = frozenset()  # packages of removed stacks that joined ones lack, for some machine at least
+    gained: frozenset[str] = frozenset()  # packages of joined stacks that no removed one had
+
+    @property
+    def name(self) -> str:
+        """A name that is unique among the changes of one tag."""
+        return f"{', '.join(self.removed)} -> {', '.join(self.joined)}"
+
+    @property
+    def new_names(self) -> NewNames:
+        """The new name of each removed stack; empty if several stacks joined."""
+        return dict.fromkeys(self.removed, self.joined[0]) if len(self.joined) == 1 else {}
+
+
+def merges_of(
+    moved: Mapping[str, tuple[MachinesByStack, MachinesByStack]], lost: Iterable[str], gained: Iterable[str]
+) -> tuple[Merge, ...]:
+    """Return which of the `lost` and `gained` stacks of a tag were merged or renamed.
+
+    `moved` has, for each package, its machines in the stacks that it left and in those that it joined. Removed stacks
+    whose packages are in the same new stacks are one merge.
+    """
+    left = {stack: {name: had[stack] for name, (had, _) in moved.items() if stack in had} for stack in sorted(lost)}
+    joined = {stack: {name: has[stack] for name, (_, has) in moved.items() if stack in has} for stack in gained}
+    groups: list[tuple[set[str], set[str]]] = []
+    missing: dict[str, set[str]] = {}
+    for stack, packages in left.items():
+        into = {
+            package: {new for new, those in joined.items() if those.get(package, frozenset()) & machines}
+            for package, machines in packages.items()
+        }
+        there = [
+            package
+            for package, machines in packages.items()
+            if machines <= frozenset[Machine]().union(*(joined[new][package] for new in into[package]))
+        ]
+        if not packages or len(there) < _MERGED_SHARE * len(packages):
+            continue
+        missing[stack] = packages.keys() - set(there)
+        own = ({stack}, set[str]().union(*(into[package] for package in there)))
+        for other in [one for one in groups if one[1] & own[1]]:
+            own = (own[0] | other[0], own[1] | other[1])
+            groups.remove(other)
+        groups.append(own)
+    return tuple(
+        Merge(
+            tuple(sorted(old)),
+            tuple(sorted(new)),
+            lost=frozenset().union(*(missing[stack] for stack in old)),
+            gained=frozenset[str]()
+            .union(*(joined[stack] for stack in new))
+            .difference(*(left[stack] for stack in old)),
+        )
+        for old, new in groups
+    )
 
 
 class Renamed(Struct, frozen=True):

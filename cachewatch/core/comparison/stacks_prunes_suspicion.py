@@ -18,7 +18,7 @@ from cachewatch.core.comparison.compiler_and_target_migrations import (
     TagValues,
     ValueChange,
 )
-from cachewatch.core.comparison.renamed_stacks import CompareRenamed, NewNames
+from cachewatch.core.comparison.renamed_stacks import CompareRenamed, MachinesByStack, Merge, NewNames, merges_of
 from cachewatch.core.filters_and_spec_patterns import Selection
 from cachewatch.core.kinds_and_specs import (
     Document,
@@ -36,7 +36,6 @@ from cachewatch.core.statement_kinds import Items, Statement, StatementKind, Tur
 _PRUNED_SHARE = 0.05  # of the specs of the tag
 WAVE_SHARE = 0.2  # of the packages of the tag
 _AGAIN_SHARE = 0.5  # of the specs of a package that some stack builds
-_MERGED_SHARE = 0.9  # of the packages of a stack
 _FEWEST_PACKAGES = 2  # of a stack, in a tag of few packages
 
 _NOTED = ("stacks", "compilers", "oses", "targets")
@@ -45,8 +44,6 @@ Declared = tuple[frozenset[str] | None, frozenset[str] | None]
 
 # Reads the documents that did not change; returns by package how many specs of each signature they have.
 Survey = Callable[[], Mapping[str, Mapping[Signature, int]]]
-
-_Machines = Mapping[str, frozenset[Machine]]  # by stack
 
 
 class _SeenPackage(Struct, frozen=True, kw_only=True):
@@ -57,8 +54,8 @@ class _SeenPackage(Struct, frozen=True, kw_only=True):
     specs: int  # before
     places: int  # before
     places_lost: Counter[str]  # by stack, without as many as it gained for other targets
-    left: _Machines  # its machines in the stacks that it left, and in those that it joined
-    joined: _Machines
+    left: MachinesByStack  # its machines in the stacks that it left, and in those that it joined
+    joined: MachinesByStack
     is_again: bool  # most of its specs were built again
 
 
@@ -131,25 +128,6 @@ def _stacks_of(packages: Mapping[str, Mapping[Signature, int]]) -> set[str]:
     return {stack for contents in packages.values() for signature in contents for stack in signature.stacks}
 
 
-class Merge(Struct, frozen=True):
-    """Removed stacks, and the new stacks that have nine tenths of their packages for the same machines."""
-
-    removed: tuple[str, ...]
-    joined: tuple[str, ...]
-    lost: frozenset[str] = frozenset()  # packages of removed stacks that joined ones lack, for some machine at least
-    gained: frozenset[str] = frozenset()  # packages of joined stacks that no removed one had
-
-    @property
-    def name(self) -> str:
-        """A name that is unique among the changes of one tag."""
-        return f"{', '.join(self.removed)} -> {', '.join(self.joined)}"
-
-    @property
-    def new_names(self) -> NewNames:
-        """The new name of each removed stack; empty if several stacks joined."""
-        return dict.fromkeys(self.removed, self.joined[0]) if len(self.joined) == 1 else {}
-
-
 class Judgement(Struct, frozen=True, kw_only=True):
     """The events that concern the whole tag."""
 
@@ -214,7 +192,7 @@ def judge(
     if not (packages.before and packages.after):
         return Judgement(whole=whole, packages=packages.before, survey=unchanged)
     lost, gained = _stacks(seen, packages, declared, unchanged)
-    merges = _merges(seen, lost, gained)
+    merges = merges_of({name: (one.left, one.joined) for name, one in seen.packages.items()}, lost, gained)
     suspicion = _suspicion(seen, packages, unchanged, merges) if is_neighbour else ""
     judgement = Judgement(merges=merges, compare_renamed=compare_renamed)
     if names := judgement.new_names:
@@ -274,49 +252,6 @@ def _most_first(stacks: Set[str], items: Iterable[tuple[Set[str], int]]) -> tupl
     for own, count in items if stacks else ():
         counts.update(dict.fromkeys(own & stacks, count))
     return tuple(sorted(stacks, key=lambda stack: (-counts[stack], stack)))
-
-
-def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tuple[Merge, ...]:
-    """Return merged or renamed stacks; removed stacks whose packages are in the same new stacks are one merge."""
-    seen_packages = seen.packages.items()
-    left = {
-        stack: {package: one.left[stack] for package, one in seen_packages if stack in one.left}
-        for stack in sorted(lost)
-    }
-    joined = {
-        stack: {package: one.joined[stack] for package, one in seen_packages if stack in one.joined} for stack in gained
-    }
-    groups: list[tuple[set[str], set[str]]] = []
-    missing: dict[str, set[str]] = {}
-    for stack, packages in left.items():
-        into = {
-            package: {new for new, those in joined.items() if those.get(package, frozenset()) & machines}
-            for package, machines in packages.items()
-        }
-        there = [
-            package
-            for package, machines in packages.items()
-            if machines <= frozenset[Machine]().union(*(joined[new][package] for new in into[package]))
-        ]
-        if not packages or len(there) < _MERGED_SHARE * len(packages):
-            continue
-        missing[stack] = packages.keys() - set(there)
-        own = ({stack}, set[str]().union(*(into[package] for package in there)))
-        for other in [one for one in groups if one[1] & own[1]]:
-            own = (own[0] | other[0], own[1] | other[1])
-            groups.remove(other)
-        groups.append(own)
-    return tuple(
-        Merge(
-            tuple(sorted(old)),
-            tuple(sorted(new)),
-            lost=frozenset().union(*(missing[stack] for stack in old)),
-            gained=frozenset[str]()
-            .union(*(joined[stack] for stack in new))
-            .difference(*(left[stack] for stack in old)),
-        )
-        for old, new in groups
-    )
 
 
 def _is_prune(items: Iterable[Items], seen: Observation, unchanged: Survey) -> bool:
