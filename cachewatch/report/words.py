@@ -197,7 +197,12 @@ def staying(line: Line, most: int = MOST_NAMES) -> str:
         other = "other " if not end and stacks.isdisjoint(place.stack for place in story.places) else ""
         counted = number(len(stacks), f"{other}{selected}stack")
         named = stacks_named(stacks, most) if stacks <= {place.stack for place in places & story.places} else counted
-        parts.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}") + end)
+        # Of several old versions of an upgrade, each was the newest of some of its places.
+        if verb == "stays" and len(story.pairs) > 1 and version not in story.replaced and not end:
+            named = "where it was"
+        else:
+            named = f"in {named}"
+        parts.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" {named}") + end)
     return f"({', '.join(parts)})" if parts else ""
 
 
