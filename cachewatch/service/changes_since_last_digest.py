@@ -277,9 +277,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         stacks, _, *others = self.selection().of_specs
         for tag, those in statements.items() if stacks and not any(others) and self.environment is None else ():
             named = {package for one in those for package in one.packages}.union(back.get(tag, ()))
-            missing: defaultdict[str, set[str]] = defaultdict(
-                set
-            )  # the stacks, places and machines that lost each package
+            missing: defaultdict[str, set[str]] = defaultdict(set)  # names of stacks, places and machines, by package
             for departure in self.returns.in_documents(tag):
                 for package in departure.missing(self.stream.name):
                     if package not in named and wanted(package):

@@ -324,11 +324,8 @@ def test_that_one_spec_does_not_give_its_stacks_is_named() -> None:
         parsed([record(1, stacks=of_first), record(2, stacks=of_second)], meta={}).diagnostics
         for of_first, of_second in ((..., ["e4s"]), ([], ["e4s"]), (..., ...))
     )
-    said = "specs whose stacks are not given: 1; they count as built by none"
-    assert (said in [each.message for each in one], [each for each in (*other, *every) if "given" in each.message]) == (
-        True,
-        [],
-    )
+    assert "specs whose stacks are not given: 1; they count as built by none" in [each.message for each in one]
+    assert not any("given" in each.message for each in (*other, *every))
 
 
 ONE, TWO = "a" * 32, "b" * 32
