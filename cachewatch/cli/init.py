@@ -91,8 +91,10 @@ def init(*, file: Path, **options: Any) -> None:
     for source in config.sources.values():
         if not is_url(source.address) and not Path(source.address).exists():
             warn(f"{source.address}: there is no such repository or folder yet; `cachewatch once` fails until there is")
-    tell(f"{file}: written; state will be stored in {config.state}. Edit the file, then run")
-    tell(f"  cachewatch config check --config {shlex.quote(str(file))}")
+    # With `-C`, a relative name is not found from where the next command will be typed.
+    written = file.absolute() if click.get_current_context().find_root().params.get("folder") else file
+    tell(f"{written}: written; state will be stored in {config.state}. Edit the file, then run")
+    tell(f"  cachewatch config check --config {shlex.quote(str(written))}")
     if options["source"] == PUBLIC_REPOSITORY:
         tell(f"`cachewatch once` will fetch {PUBLIC_REPOSITORY}; --source names another catalogue.")
 

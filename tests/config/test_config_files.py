@@ -256,6 +256,18 @@ def test_init(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options
     assert run("config", "check").exit_code == 0
 
 
+def test_init_in_another_folder_names_a_command_that_works(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path)
+    said = run("-C", "there", "init", "--to", "a@example.org").error
+    monkeypatch.chdir(tmp_path)
+
+    command = next(line for line in said.splitlines() if line.startswith("  cachewatch "))
+    assert run(*command.split()[1:]).exit_code == 0
+
+
 @pytest.mark.parametrize("when", ["each revision", "weekly mon 07:30"])
 def test_init_names_other_schedules(run: Run, tmp_path: Path, when: str) -> None:
     run("init", tmp_path / "c.yaml", "--to", "a@example.org", "--when", when)
