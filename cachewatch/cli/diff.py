@@ -66,7 +66,7 @@ _FILTERS = {
     "stack": ("specs of these stacks", "stacks"),
     "target": ("specs for these targets", ""),
     "os": ("specs for these operating systems", ""),
-    "compiler": ("specs built with these compilers", ""),
+    "compiler": ("specs built with these compilers; clang is llvm", ""),
     "kind": ("these kinds of change (`cachewatch help kinds`)", "kinds"),
     "versions": ("specs of these versions (@1.2:, @:2, @1.2.3)", ""),
 }

@@ -199,6 +199,10 @@ def kinds(*, format_: str) -> None:
     lines += ["", "Lost places and machines with equal builds elsewhere are place-lost and machine-lost, but not lost."]
     lines.append("A version that a place lost while it kept others is retired or downgraded: not gone, going or other.")
     lines.append("Digests sum up rebuilds, and kinds that they do not report, in their line Routine.")
+    lines.append(
+        "In CSV, place- begins what happened to one stack and target, from the versions `before` to those `after`;"
+    )
+    lines.append("rebuilt, upgraded, recompiled, ... count specs with a counterpart, unmatched- those without one.")
     write_lines(lines)
 
 

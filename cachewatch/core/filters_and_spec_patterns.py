@@ -209,6 +209,10 @@ def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
         mark = pattern.removesuffix(name)
         if not is_plain(name):
             yield pattern
+            old = re.match(r"[\w-]+(?=[@*])", name)
+            if old and (spelt := compiler(old[0])) != old[0]:  # clang* is llvm and all its versions
+                yield mark + spelt
+                yield f"{mark}{spelt}@{name[old.end() :].removeprefix('@')}"
             continue
         spelt = compiler(name)
         yield mark + spelt

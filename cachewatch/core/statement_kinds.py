@@ -213,6 +213,9 @@ class _Changed(Struct, frozen=True, kw_only=True):
     left: frozenset[str] = frozenset()  # stacks that they left
     joined: frozenset[str] = frozenset()  # stacks that they joined
     staying: frozenset[str] = frozenset()  # of these stacks, those that have the version before and after
+    even: frozenset[str] = (
+        frozenset()
+    )  # of these stacks, those that have as many equal builds, shared with others or not
     stacks: frozenset[str] = frozenset()  # all that have or had them
     machines: frozenset[str] = frozenset()  # names of those for which their places had no build before
     counts: Counts = Counts()
@@ -348,7 +351,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     kind: what happened.  name: that of the tag, stack, package or place.  id: unique among the statements of a tag.
     before, after: the values of which one replaced the other, such as compilers or versions.
     packages, places, stacks: what it concerns.  counts: the numbers of specs.
-    elsewhere: the number of specs of a new or removed stack that other statements count.
+    elsewhere: the number of specs of a new or removed stack or package that other statements count.
     of: how many specs it concerns in the whole tag, if only some are selected.
     of_packages: how many packages the tag has, if it is about the whole tag.
     exceptions: packages to which the same could have happened, but did not.

@@ -256,9 +256,16 @@ def _add_gained(
 
 
 def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Taken]) -> None:
-    """Add all specs that each place and machine lost, and all that no stack builds, whatever statement counts them."""
+    """Add all specs that each place and machine lost, and all that no stack builds, whatever statement counts them.
+
+    Of an added or removed package, add the specs that are counted with stacks.
+    """
     unbuilt = taken_by.get(_Head(StatementKind.UNREFERENCED))
+    told = {id(one) for head, taken in taken_by.items() if head.kind in _BY_PACKAGE for one, _ in taken.items}
     for member in items:
+        own = _Head(member.stories[0].kind, member.package)
+        if own.kind in _BY_PACKAGE and own in taken_by and id(member) not in told:
+            taken_by[own].elsewhere[member.package] += member.counts.specs
         if unbuilt and member.counts.without_stack:
             unbuilt.here[member.package] += member.counts
         lost = [story for story in member.stories if story.kind in LOSSES]
@@ -405,7 +412,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
             key: tuple[object, ...] = (items.package, head.kind)
         else:
             is_split = story.kind is StatementKind.MOVED or (story.kind in _BY_MOVE and items.left and items.joined)
-            moves = (items.left, items.joined, items.staying) if is_split else ()
+            moves = (items.even, *((items.left, items.joined, items.staying) if is_split else ()))
             beside = story.remaining if story.kind in _BESIDE else ()
             # Specs of a stack that no other stack builds.
             is_unbuilt = is_of_stack and bool(items.counts.without_stack)
@@ -486,6 +493,7 @@ def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
         left=together("left"),
         joined=together("joined"),
         staying=together("staying"),
+        even=together("even"),
         is_move=bool(members) and all(items.left and items.joined for items in members),
         stacks=together("stacks") | {place.stack for place in story.places},
         machines=together("machines"),

@@ -16,7 +16,7 @@ from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Report
 from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.graphs_and_attribution import Cause
-from cachewatch.core.kinds_and_specs import Delta, Kind, kind_of_fact
+from cachewatch.core.kinds_and_specs import Delta, Kind, LossClass, kind_of_fact
 from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Counts, Line, Severity, Statement, StatementKind
 from cachewatch.core.statements import Wants, is_wanted
 from cachewatch.core.versions_spellings_targets import NO_COMPILER
@@ -281,10 +281,9 @@ def _notes(chosen: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     side = _UNKNOWN_WHERE_UNREAD.get(statement.kind)
     if side and any(one.is_loss and one.side in (side, "both") for one in report.diagnostics):
         yield wording().text("stacks", f"unread_{side}")
-    if statement.elsewhere:
-        yield wording().say("stacks", "elsewhere", statement.elsewhere)
+    yield _elsewhere(chosen)
     if statement.of and statement.of > statement.counts.total:
-        yield f"in the whole tag it is about {number(statement.of, 'spec')}, added, removed or kept"
+        yield f"in the whole tag, it concerns {number(statement.of, 'spec')}, added, removed or kept"
     if statement.exceptions:
         exceptions = names(statement.exceptions, asked.few_names)
         yield wording().say(statement.kind, "note", old=words.old_values(statement), exceptions=exceptions)
@@ -295,7 +294,8 @@ def _notes(chosen: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     for effect in statement.effects:
         affected = tuple(name for name in effect.packages if name in packages)
         if affected and not effect.attribute and effect.kind not in goes_without_saying:
-            yield f"{wording().text(effect.kind, 'effect')}: {names(affected, asked.few_names)}"
+            is_all = 1 < len(packages) == len(affected)
+            yield f"{wording().text(effect.kind, 'effect')}: {'all of them' if is_all else names(affected, asked.few_names)}"
 
 
 _SEVERITIES = tuple(Severity)
@@ -372,16 +372,21 @@ def _entries(chosen: Chosen, asked: Requested) -> Iterator[tuple[Counts, Callabl
             ),
         )
     else:
-        yield from ((line.counts, partial(_entry_of_line, line, asked)) for line in chosen.lines)
+        yield from ((line.counts, partial(_entry_of_line, line, asked, _elsewhere(chosen))) for line in chosen.lines)
 
 
-def _entry_of_line(line: Line, asked: Requested) -> BlockEntry:
+def _entry_of_line(line: Line, asked: Requested, elsewhere: str = "") -> BlockEntry:
     return BlockEntry(
         name=safe_name(line.package),
         fact=words.fact(line, asked.most_names),
         counts=line.counts,
-        where=words.where(line, asked.most_names),
+        where="; ".join(filter(None, (words.where(line, asked.most_names), elsewhere))),
     )
+
+
+def _elsewhere(chosen: Chosen) -> str:
+    n = chosen.statement.elsewhere
+    return wording().say("stacks", "elsewhere", n) if n else ""
 
 
 def _lost(chosen: Chosen, asked: Requested) -> str:
@@ -406,12 +411,15 @@ def _reasons(statement: Chosen, asked: Requested) -> str:
     """Say which builds of the lost packages the tag still has; packages with the same answer are put together."""
     chosen, own = set(statement.packages), wording()
     by_reason: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    classes = set[LossClass]()
     for lost in statement.statement.losses:
         if lost.package in chosen and lost.loss is not None:
+            classes.add(lost.loss.loss_class)
             reason = words.reasons_of_versions((lost.loss, *lost.loss.older), own)
             by_reason[reason][lost.package] = None
-    unbuilt = _sum(line.here for line in statement.lines).without_stack
-    old = own.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
+    here = _sum(line.here for line in statement.lines)
+    is_said = classes == {LossClass.GOING} and here.without_stack == here.specs
+    old = own.say("stacks", "unbuilt", here.without_stack) if here.without_stack and not is_said else ""
     if len(by_reason) == 1:
         return "; ".join(filter(None, (*by_reason, old)))
     most = ALL if asked.is_whole else MOST_NAMES

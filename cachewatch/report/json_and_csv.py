@@ -150,9 +150,10 @@ _DIRECTIONS = {"gained": "added", "lost": "removed", "upgraded": "upgrade", "dow
 
 
 def loss_values(loss: Loss) -> dict[str, str]:
-    """Return the class of a loss and its reason in words."""
-    reason = words.reason_of(loss) or words_file.words().text("losses", f"{loss.loss_class}_alone")
-    return {"class": loss.loss_class, "reason": reason}
+    """Return the class of a loss and its reason in words, for each lost version if these differ."""
+    own = words_file.words()
+    reason = words.reasons_of_versions((loss, *loss.older), own) if loss.older else words.reason_of(loss, own)
+    return {"class": loss.loss_class, "reason": reason or own.text("losses", f"{loss.loss_class}_alone")}
 
 
 def side_values(side: Side) -> dict[str, Any]:

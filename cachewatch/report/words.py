@@ -34,6 +34,7 @@ _USUAL_VERSION = 12  # characters
 _CONFIGURATIONS = (StatementKind.NARROWED, StatementKind.WIDENED, StatementKind.RECONFIGURED)
 # These name the versions of their specs as before or after; specs without a version are named, too.
 _BEFORE = (*LOSSES, StatementKind.NARROWED, StatementKind.SURPLUS, StatementKind.MOVED, StatementKind.UNREFERENCED)
+_COPIES = (StatementKind.SURPLUS, StatementKind.EXTRA_COPY)
 _AFTER = (StatementKind.PLACE_GAINED, StatementKind.WIDENED, StatementKind.EXTRA_COPY)
 NO_VERSION = "(no version)"
 
@@ -141,7 +142,8 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     values |= left if story.kind is StatementKind.RETIRED else {}
     # No build of the version has these values any more, in whatever place.
     values |= {"anywhere": "" if set(story.after) & set(story.remaining) else "anywhere"}
-    text = next(iter(words().forms(story.kind, "fact", len(story.versions), before=before, after=after, **values)), "")
+    key = "even" if story.kind in _COPIES and line.even >= line.stacks else "fact"
+    text = next(iter(words().forms(story.kind, key, len(story.versions), before=before, after=after, **values)), "")
     if story.kind is StatementKind.UNREFERENCED and before and set(story.before) <= set(story.remaining):
         text = words().say(story.kind, "others_stay", before=before)
     if story.kind is StatementKind.RECONFIGURED and story.remaining:
@@ -255,12 +257,14 @@ def retired(lines: Iterable[Line], own: Words, most: int = MOST_NAMES, stacks: i
 def moves(line: Line, most: int) -> str:
     """Return the stacks that specs left and joined, `some no longer in e4s, now in radiuss`, without the places of the line."""
     told = set() if line.story.kind is StatementKind.MOVED else {place.stack for place in line.story.places}
-    left, joined = line.left - told, line.joined - told
+    left, joined = line.left - told - line.even, line.joined - told - line.even
     stacks_by_word = {
         "no longer in": left - line.staying,
         "some no longer in": left & line.staying,
         "now in": joined - line.staying,
         "more now in": joined & line.staying,
+        "no longer shared with": line.left & line.even - told,
+        "now shared with": line.joined & line.even - told,
     }
     return ", ".join(f"{said} {stacks_named(stacks, most)}" for said, stacks in stacks_by_word.items() if stacks)
 

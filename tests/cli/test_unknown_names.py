@@ -99,6 +99,7 @@ def test_a_compiler_without_a_version(run: Run, tmp_path: Path) -> None:
     ]
     repository = history(tmp_path / "r.git", *states)
     expected = {"gcc": 2, "gcc@11.4.0": 1, "gcc@=11.4.0": 1, "!gcc": 1, "clang": 1, "g*": 2, "gcc !gcc@13.2.0": 1}
+    expected |= {"clang*": 1, "clang@1*": 1, "!clang*": 2, "llvm@*": 1}
     for patterns, rebuilt in expected.items():
         options = [option for pattern in patterns.split() for option in ("--compiler", pattern)]
         output = run("diff", "HEAD~1", "--repo", repository, "--format", "json", *options).output

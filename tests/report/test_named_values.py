@@ -127,6 +127,21 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
         [record(1, stacks=B), record(2, stacks=B), *_NEWER],
         "OLDER VERSIONS REMOVED 1 package, 1 spec kept zlib 1.0 removed, more now in b 1 spec kept in a on x86_64_v3",
     ),
+    "builds that two stacks shared and now each have": (
+        [record(1, stacks=AB)],
+        [record(5, stacks=A), record(6, stacks=B)],
+        "zlib 1.0 no longer shared with b +1 -1 MORE COPIES 1 package, +1 zlib 1.0 no longer shared +1 in b",
+    ),
+    "builds of one stack in place of which it shares those of another": (
+        [record(1, stacks=A), record(6, stacks=B)],
+        [record(1, stacks=AB)],
+        "zlib 1.0 now shared with b 1 spec kept FEWER COPIES 1 package, -1 zlib 1.0 now shared -1 in b",
+    ),
+    "what may be pruned, once": (
+        [record(1, stacks=A), record(2, stacks=B, target="zen4")],
+        [record(1, stacks=["root"]), record(2, stacks=B, target="zen4")],
+        "1 spec kept no stack builds it any more: it may be pruned at any time 1 of 1",
+    ),
     "places with shared specs, each with its own number, most first, and once in the total": (
         [*_THREE, *_TWO],
         [],
@@ -199,6 +214,39 @@ def test_of_several_old_versions_one_may_stay_where_it_was(run: Run, tmp_path: P
     new = records([3], versions=["1.3"], stacks=["a", "b"])
     said = told(run, tmp_path, [kept, *old], [kept, *new])
     assert "zlib 1.1 -> 1.3, 1.2 -> 1.3 (1.2 stays where it was) +1 -1 in 2 of 2 stacks" in said
+
+
+@pytest.mark.parametrize("options", [[], ["--stack", "a"]])
+def test_what_a_selected_system_has_newly_is_no_copy(run: Run, tmp_path: Path, options: list[str]) -> None:
+    """The places had builds of the version, but none that is selected."""
+    before = [record(1, stacks=A), record(2, stacks=B, os="rhel8")]
+    after = [record(1, stacks=A), record(3, stacks=A, os="rhel8"), record(2, stacks=B, os="rhel8")]
+    said = told(run, tmp_path, before, after, "--os", "rhel8", *options)
+    assert "CONFIGURATIONS ADDED 1 package, +1 zlib 1.0 now also with rhel8 +1 in a 1 package" in said
+    assert "COPIES" not in said
+
+
+def test_what_a_removed_package_had_is_counted_in_all(run: Run, tmp_path: Path) -> None:
+    """Also the specs that are counted with a removed stack."""
+    found = [*records([1, 2], stacks=A), record(3, stacks=B)]
+    kept = document(records([9], stacks=A), package="other")
+    write(tmp_path / "old", {"zlib.md": document(found), "abc.md": document(found, package="abc"), "other.md": kept})
+    write(tmp_path / "new", {"other.md": kept})
+    said = " ".join(run("diff", tmp_path / "old", tmp_path / "new").output.split())
+    assert "STACK REMOVED b 2 packages, -2 2 packages are gone in no stack any more: all of them abc, zlib" in said
+    assert "abc removed, had 1.0 -2 in a; 1 more of its specs is counted in another statement zlib removed" in said
+
+
+def test_a_reason_is_given_for_each_lost_version(run: Run, tmp_path: Path) -> None:
+    """In JSON as in text: one binary stays in another stack, of the other an equal one."""
+    old = record(2, versions=["0.9"], stacks=A)
+    before = [record(1, stacks=AB), old, old | {"hash": spec_hash(3), "stacks": B}]
+    after = [record(1, stacks=B), before[2]]
+    told(run, tmp_path, before, after)
+    output = run("diff", tmp_path / "before.md", tmp_path / "after.md", "--format", "json").output
+    (place,) = json.loads(output)["changesets"][0]["packages"][0]["places"]
+    reason = "of 1.0: the same binary stays, b builds it; of 0.9: an equal build is there, b builds it"
+    assert place["loss"]["reason"] == reason
 
 
 def test_a_lost_system_is_a_loss(run: Run, tmp_path: Path) -> None:

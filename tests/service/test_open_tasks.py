@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from helpers import Record, catalogue, lock, records, spec_hash
+from helpers import Record, catalogue, lock, record, records, spec_hash
 from readers import CONFIG, DAY, WAITING, Made, Packages, body, many, wait
 
 from cachewatch.core.advice.verbs_and_reasons import LASTING
@@ -352,6 +352,23 @@ def test_what_another_place_lost_is_open_beside_what_is_open(made: Made) -> None
     assert "Still open since 3 June: if you use one for zen2: keep it" in second
     assert "If you use one, two: keep them where they are installed, and require one@1.0" in last
     assert "zen" not in last
+
+
+@pytest.mark.parametrize("is_fall_first", [True, False])
+def test_what_one_system_lost_is_open_beside_what_others_have_in_an_older_version(
+    made: Made, is_fall_first: bool
+) -> None:
+    """They may have one target."""
+    two, one = (in_ml(n, versions=[f"{n}.0"], target="aarch64") for n in (2, 1))
+    mac, moved = ([record(9, **DARWIN | {"versions": ["2.0"], "target": "aarch64", "os": os})] for os in ("old", "new"))
+    states = [two + mac, one + mac if is_fall_first else two + moved, one + moved, one + moved]
+    said = weeks(
+        made, CONFIG, *(many(20) | {"mpi": found} for found in states[:3]), many(20, salt=1) | {"mpi": states[3]}
+    )
+    assert "If you use mpi for old, aarch64: keep it where it is installed" in said[is_fall_first]
+    assert "for ml: keep it where it is installed, and require mpi@2.0 or newer" in said[not is_fall_first]
+    assert "if you use mpi for ml: keep it where it is installed, and require mpi@2.0" in said[2]
+    assert "if you use mpi for old, aarch64: keep it" in said[2]
 
 
 def test_what_all_systems_lost_is_open_for_the_one_that_lacks_it_still(made: Made) -> None:

@@ -211,9 +211,10 @@ class Action(Struct, frozen=True, kw_only=True):
         told, asked = ((one.source, one.tag, "" if one.because is Because.PRUNED else one.name) for one in (self, task))
         if not is_alike or told != asked or not {*self.names} >= {*task.names}:
             return False
-        # A target that is named without a system is lost for all systems. What no stack is named for, any has older now.
+        # A target that is named without a system is lost for all systems. What no stack is named for, any stack of its
+        # system has older now.
         own = {
-            (one.package, one.os if one.os in self.machine else "", one.target, stack)
+            (one.package, one.os if one.stack or one.os in self.machine else "", one.target, stack)
             for one in self.needs
             for stack in {one.stack, "any"}
         }

@@ -4,7 +4,7 @@ Which story is used is known only when the whole tag is compared (statements.py)
 left the tag, the loss is part of the statement about the stack.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import chain
@@ -60,6 +60,7 @@ from cachewatch.core.versions_spellings_targets import (
 
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)
 # For specs of these classes, a change to another system in the same stacks is described instead.
+_SHARED_OR_NOT = (StatementKind.MOVED, StatementKind.EXTRA_COPY, StatementKind.SURPLUS)
 _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
 
 
@@ -204,7 +205,11 @@ class _ItemsReader:
         system = self._system_change(new.counterpart, signature, new.spec_class)
         if kind is StatementKind.UNREFERENCED and self._change.is_pruned:
             story = self._story_of_moved(signature)
-        elif kind is StatementKind.WIDENED:
+        elif kind is StatementKind.WIDENED or (
+            # With a filter: places that had these versions in builds that are not selected.
+            kind is StatementKind.PLACE_GAINED
+            and all(self._was_there(place, {*signature.versions}) for place in self._places(signature))
+        ):
             story = self._story_of_configuration(signature, is_before=False)
         else:  # where nothing is pruned, a spec without stack is one more copy
             is_unreferenced = kind is StatementKind.UNREFERENCED
@@ -296,8 +301,10 @@ class _ItemsReader:
             alike = replace(items, stacks=frozenset(), kinds=frozenset())
             known = self._known_items[built_for] = items, self._numbers.setdefault(alike, len(self._numbers))
         items, number = known
+        if otherwise.kind in _SHARED_OR_NOT and (even := self._even(after or before, items.left | items.joined)):
+            items = replace(items, even=even)
         held = held_by(before, self._values.gone), held_by(after, self._values.new)
-        key = (number, otherwise, held, is_again, is_prunable)
+        key = (number, otherwise, held, is_again, is_prunable, items.even)
         total = self._sums.get(key)
         if total is None:
             stories, (gone, new) = (*items.stories, otherwise), held
@@ -312,6 +319,22 @@ class _ItemsReader:
             for kind, values, names in changed:
                 if signature is not None and kind not in total.kinds and not values.isdisjoint(names(signature)):
                     total.kinds.add(kind)
+
+    def _even(self, signature: Signature | None, stacks: Set[str]) -> frozenset[str]:
+        """Return those of `stacks` that have as many builds equal to `signature`, but for their stacks, as before."""
+        alike = signature and replace(signature, stacks=())
+        return frozenset(stack for stack in stacks if self._more_copies[alike, stack] == 0)
+
+    @cached_property
+    def _more_copies(self) -> Mapping[tuple[Signature | None, str], int]:
+        """By how many equal builds, but for their stacks, each stack has more than before."""
+        more = Counter[tuple[Signature | None, str]]()
+        for side, sign in ((self._change.specs_before, -1), (self._change.specs_after, 1)):
+            for signature, count in side.counts.items():
+                alike = replace(signature, stacks=())
+                for stack in signature.stacks:
+                    more[alike, stack] += sign * count
+        return more
 
     def _described(self, before: Signature | None, after: Signature | None) -> Items:
         """Return items with what changed in their places; it is the same for all with equal versions and places."""
@@ -387,8 +410,7 @@ class _ItemsReader:
         if judged.verdict is Verdict.LOST:
             return Story(kind=kind, before=judged.before) if had is not None else None
         if judged.verdict is Verdict.GAINED:
-            was_there = self._versions_before.get(judged.place)  # in builds that are not selected
-            if has is None or (was_there is not None and has <= was_there):
+            if has is None or self._was_there(judged.place, has):
                 return None
             new = tuple(filter(self._new_versions.__contains__, judged.after))
             oses = self._others(None, (judged.stack,), is_before=False)["oses"]
@@ -519,6 +541,11 @@ class _ItemsReader:
         built = set[str]().union(*self._versions_in[1].values())
         remaining = tuple(version for version in after.versions if version in built)
         return Story(kind=StatementKind.UNREFERENCED, before=after.versions, remaining=remaining)
+
+    def _was_there(self, place: Place, versions: Set[str]) -> bool:
+        """Tell whether a place had these versions, in any build, selected or not."""
+        had = self._versions_before.get(place)
+        return had is not None and versions <= had
 
     @cached_property
     def _versions_before(self) -> Mapping[Place, Set[str]]:
