@@ -205,7 +205,7 @@ def test_kinds(run: Run) -> None:
     assert re.search(r"^  lost +gone, going, other$", groups, re.MULTILINE)
     assert "elsewhere are place-lost and machine-lost, but not lost." in groups
     assert "lost while it kept others is retired or downgraded: not gone, going or other." in groups
-    assert groups.endswith("Digests sum up rebuilds, and kinds that they do not report, in their line Routine.\n")
+    assert "Digests sum up rebuilds, and kinds that they do not report, in their line Routine.\n" in groups
     assert re.search(r"^\+ unreadable .*never alone$", output, re.MULTILINE)
     for kind in ("stack-event", "beside", "no-longer", "prune", "turnover", "suspicious"):
         assert re.search(rf"^. {kind} .*five", output, re.MULTILINE), f"{kind} does not say from how many packages on"

@@ -228,7 +228,7 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
     if key == "unless" and rebuilt and not old and len(cases) == 1:
         return words.text("todo", "unless_rebuilt")
     named = [old[0] if len(old) == 1 else words.text("todo", "unless_below")] if old else []
-    named += [and_more(rebuilt, words)] if rebuilt else []
+    named += [and_more(rebuilt, words, MOST_NAMES if len(rebuilt) <= MOST_NAMES + 1 else 1)] if rebuilt else []
     tags = {safe(tag.report.tag) for tag in _same_tags(digest)}
     return words.say(
         "todo",
