@@ -151,8 +151,8 @@ def basic(file: Path) -> Mapping[str, str]:
 
 def _secret(file: Path) -> str:
     try:
-        if file.stat().st_mode & 0o004:
-            raise RefusedAddress(f"{file}: holds a secret that everybody can read; run: chmod o-r {file}")
+        if file.stat().st_mode & 0o007:
+            raise RefusedAddress(f"{file}: holds a secret and can be read by everybody; run chmod o-rwx {file}")
         text = file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise RefusedAddress(f"{file}: cannot be read ({getattr(error, 'strerror', 'not text')})") from error

@@ -256,8 +256,8 @@ def test_credentials_come_from_files(tmp_path: Path) -> None:
         basic(file)
     file.write_text("me:pass:word\n")
     assert basic(file) == {"Authorization": "Basic bWU6cGFzczp3b3Jk"}
-    file.chmod(0o604)
-    with pytest.raises(RefusedAddress, match="chmod o-r"):
+    file.chmod(0o602)
+    with pytest.raises(RefusedAddress, match="chmod o-rwx"):
         basic(file)
     file.chmod(0o600)
     for content in (b"", b"two\nlines", b"\xff\xfe"):

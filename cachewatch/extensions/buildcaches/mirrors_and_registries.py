@@ -215,7 +215,7 @@ class Image(WebMirror):
         answer = self._client.get(url, headers=headers, size=_LARGEST_MANIFEST, named_by=self._base)
         try:
             granted = msgspec.json.decode(answer.body, type=_Token)
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise SourceError(f"{self.where}: the registry's token cannot be read") from error
         if not (token := granted.token or granted.access_token) or not token.isascii() or not token.isprintable():
             raise SourceError(f"{self.where}: the registry gave no token")

@@ -245,8 +245,9 @@ def test_a_login_does_not_go_to_others_in_the_clear(buildcaches: Path) -> None:
         Says(body=b'{"manifests": []}'),
     ],
 )
-def test_registries_that_do_not_work(answer: Says) -> None:
-    with serving({"/v2/a/b/manifests/index.spack": answer, "/token": Says(body=b'{"token": "a\\nb"}')}) as server:
+@pytest.mark.parametrize("token", [b'{"token": "a\\nb"}', b'{"token": "\xff"}'])
+def test_registries_that_do_not_work(answer: Says, token: bytes) -> None:
+    with serving({"/v2/a/b/manifests/index.spack": answer, "/token": Says(body=token)}) as server:
         image = Image(Registry(server.url, "a/b"), {}, RequestLimits(pause=0.01, attempts=2))
         with pytest.raises(SourceError):
             fetch_index(image, Validator())
