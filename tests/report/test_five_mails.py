@@ -198,7 +198,7 @@ def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
     assert body == (
         "To do Re-concretize: 33 of your binaries are gone, equal builds are there. "
         "Or install from develop-2026-09-06, which has 34 of 35. "
-        "What happened zlib rebuilt; it is not known why. "
+        "What happened 1 binary of zlib rebuilt; it is not known why. "
         "Still open since 28 September: re-concretizing settles 1 more of your 35 binaries: py-torch 2.8.0 is gone, 2.9.0 is there. "
         "Commands In the folder of your environment, in this order: spack -e . concretize --force && spack -e . install "
         "Routine 1 binary is not in this cache."
@@ -318,7 +318,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         "To do Keep what is installed, and require cuda@12.8.0 or newer before you re-concretize, or Spack may "
         "choose another version: cuda 12.8.0 is gone, only 11.0 is there, which may be a mistake. The catalogue does not "
         "say why. Do not wait for a correction: a corrected cuda will satisfy the requirement, too. Re-concretize: 1 of your "
-        "binaries is gone (hdf5), an equal build is there. What happened zlib rebuilt; it is not known why. "
+        "binaries is gone (hdf5), an equal build is there. What happened 1 binary of zlib rebuilt; it is not known why. "
         "Commands In the folder of your environment, in this order: (set -e # stop at the first error; leave out what is not for you "
         "spack -e . config add \"packages:cuda:require:'@12.8.0:'\" # (Spack builds from source what none of your mirrors has) "
         "spack -e . concretize --force spack -e . install )"
