@@ -1,4 +1,4 @@
-"""Open the configured channels, whose modules are loaded when they are needed; remove secret URLs from texts."""
+"""Open the configured channels, the ways to deliver digests (each module is loaded on demand); hide secrets of URLs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,13 +27,13 @@ def open_channel(config: ChannelConfig) -> Channel:
 
 
 class OneByOne:
-    """A base class for channels that deliver messages one by one; each is its own Transport."""
+    """A base class for channels that deliver messages one by one; the channel itself is the Transport."""
 
     _sent_history: SentHistory = staticmethod(lambda *_: ())
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
-        """Begin a run of deliveries; `sent_history` returns messages that were sent before."""
+        """Yield the channel for a run of deliveries, then call `end`; `sent_history` finds messages sent before."""
         self._sent_history = sent_history
         try:
             yield cast("Transport", self)
@@ -41,11 +41,11 @@ class OneByOne:
             self.end()
 
     def end(self) -> None:
-        """End a run of deliveries."""
+        """End a run of deliveries; a subclass may override this, which does nothing."""
 
 
 def without_secret_url(text: str, url: str) -> str:
-    """Return `text` without the path and query of `url`, which are secret."""
+    """Return `text` with what is secret replaced by `***`: the path of `url`, long parts of it, and the query."""
     parts = urlsplit(url)
     for secret in (parts.path, parts.query, *(part for part in parts.path.split("/") if len(part) >= 8)):
         text = text.replace(secret, "***") if len(secret) > 1 else text

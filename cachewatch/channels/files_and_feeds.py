@@ -36,16 +36,16 @@ class OutputPlace:
         self.template = template
         self.fields = frozenset(_FIELD.findall(template))
         constant = Path(template.partition("{")[0] + "x" if self.fields else template)
-        self.base = constant.absolute().parent  # everything up to the first folder that has a field
+        self.base = constant.absolute().parent  # the folder above the first part with a field
 
     def path(self, **values: str) -> Path:
-        """Return the path with the values of all fields filled in; no value can lead out of its folder."""
+        """Return the absolute path with `values` in place of the fields; no value can lead to another folder."""
         safe = {name: file_name(value) for name, value in values.items()}
         parts = [_FIELD.sub(lambda found: safe[found[1]], part) for part in Path(self.template).parts]
         return Path(*parts).absolute()
 
     def base_of(self, path: Path) -> Path:
-        """Return the configured folder that contains `path`; for a path of an old configuration, its own folder."""
+        """Return the folder above all fields if it contains `path`; else, as for old templates, the parent folder."""
         return self.base if path.is_relative_to(self.base) else path.parent
 
     def made(self) -> Iterator[Path]:
@@ -65,7 +65,7 @@ _OURS = {EACCES, EPERM, EROFS, ENOENT, ENOTDIR, ELOOP, EISDIR, ENAMETOOLONG}
 
 
 def of_error(error: OSError, path: Path) -> DeliveryResult:
-    """Return the result of a delivery whose file `path` cannot be written."""
+    """Return the result of a delivery that cannot write `path`: blocked if a person must act, else deferred."""
     message = one_line(f"{path}: {error.strerror or error}", 300)
     if error.errno in _OURS:
         return DeliveryResult(DeliveryOutcome.BLOCKED, f"{message}; create the folder and give cachewatch write access")
@@ -90,7 +90,7 @@ class PublishedChannel(OneByOne):
         self._place = OutputPlace(config.path)
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:  # noqa: ARG002  the contract of a channel
-        """Return the same message, so that its file is written again."""
+        """Return `original` itself, so that its file is written again."""
         return original
 
 
@@ -100,7 +100,7 @@ class FileChannel(PublishedChannel):
     _config: FileConfig
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one file for each configured format."""
+        """Return one message, the content of a file, for each configured format."""
         values = {"subscription": rendered.subscription, "period": rendered.period, "key": rendered.key}
         return [
             rendered.message(str(self._place.path(ext=ext, **values)), content(rendered), content_type)
@@ -109,7 +109,7 @@ class FileChannel(PublishedChannel):
         ]
 
     def end(self) -> None:
-        """Remove files older than `keep`."""
+        """Remove the files that are older than the configured `keep`, if that is set."""
         if self._config.keep is not None:
             oldest = time.time() - self._config.keep.total_seconds()
             with suppress(OSError):  # the next run tries again
@@ -118,7 +118,7 @@ class FileChannel(PublishedChannel):
                         path.unlink()
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Write one file, unless it exists with the same content."""
+        """Write the file of a message, unless it has the same content or, as the file of all digests, a later one."""
         path, content, fields = Path(message.target), message.payload, self._place.fields & {"period", "key"}
         try:
             if read(path) == content:
@@ -147,8 +147,8 @@ class Feed(Struct, frozen=True, kw_only=True):
     id: str
     title: str
     updated: str
-    url: str = ""  # its own address
-    page: str = ""  # the address of the page that it belongs to
+    url: str = ""  # the address of the feed itself
+    page: str = ""  # the address of the page that the feed belongs to
     version: str = __version__
 
 
@@ -167,7 +167,7 @@ class FeedEntry(Struct, frozen=True, kw_only=True):
 
 
 class _DigestEntry(Struct, frozen=True):
-    """The stored message of a digest: its entry, and the feed's metadata."""
+    """The content of a stored message: the feed entry of a digest, and the metadata of the feed."""
 
     feed: Feed
     entry: FeedEntry
@@ -177,12 +177,12 @@ _decode = msgspec.json.Decoder(_DigestEntry).decode
 
 
 class FeedChannel(PublishedChannel):
-    """Writes an Atom feed for each subscription, anew with its newest entries when one is added."""
+    """Writes an Atom feed for each subscription: the whole file with the newest entries, whenever an entry is added."""
 
     _config: FeedConfig
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one entry, with the metadata of its feed; its id depends only on the digest's key."""
+        """Return one message: the feed entry of the digest, and data on the feed. Equal keys give equal ids of entries."""
         name, addresses = rendered.subscription, (self._config.url, self._config.page)
         url, page = (one_line((each or "").replace("{subscription}", name), 2000) for each in addresses)
         feed_id, updated = url or urn(f"cachewatch:{name}"), timestamp(rendered.created)
@@ -202,7 +202,7 @@ class FeedChannel(PublishedChannel):
         return [rendered.message(str(self._place.path(subscription=name)), payload, "application/json")]
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Write the feed with this entry and those sent before."""
+        """Write the feed that `message` belongs to, with its entry and those of the messages sent before."""
         path, most = Path(message.target), self._config.entries
         try:
             feed = _feed(message, self._sent_history(message.target, most), most)
@@ -218,7 +218,7 @@ class FeedChannel(PublishedChannel):
 
 
 def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
-    """Return the whole feed with a new entry and `older` ones; its page is by default that of the newest digest."""
+    """Return the feed with the entry of `message` and of the newest `older` ones: `most` in all, fewer if it is large."""
     new = _decode(message.payload)
     known = {new.entry.id: (message, new.entry)}
     for sent in older:
@@ -240,10 +240,10 @@ def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
 
 
 def urn(text: str) -> str:
-    """Return an id in the form that Atom requires; equal texts give equal ids."""
+    """Return a URN made from `text`, as Atom requires for ids; equal texts give equal ids."""
     return uuid5(NAMESPACE_URL, text.encode("ascii", "backslashreplace").decode()).urn
 
 
 def timestamp(moment: datetime) -> str:
-    """Return a time in the form of Atom."""
+    """Return `moment` in UTC in the form that Atom requires: `2026-07-27T04:10:00Z`."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,7 +1,7 @@
 """Create mails of digests, one for each recipient, and pass them to sendmail or into a Maildir.
 
-The same digest gives the same bytes every time. Both parts are quoted-printable and pure ASCII, so no server needs
-8BITMIME, and nothing in them looks like the beginning of a mail (`From `) or its end (a lone dot).
+The same digest gives the same bytes every time. The text and the HTML are quoted-printable and pure ASCII, so no server
+needs 8BITMIME, and nothing in them looks like the beginning of a mail (`From `) or its end (a lone dot).
 """
 
 import hmac
@@ -46,7 +46,7 @@ class Mail:
     def __init__(
         self, rendered: RenderedDigest, to: tuple[Address, ...], config: MailConfig, original: str | None = None
     ) -> None:
-        """Describe a mail; `original` is the Message-ID of the one that it repeats."""
+        """Prepare a mail to the addresses `to`; `original` is the Message-ID of the mail that it repeats, if any."""
         self._rendered, self._to, self._config, self._original = rendered, to, config, original
         parts = [_FORMAT, rendered.key, rendered.title, rendered.text, rendered.html]
         parts += [f"{a.name} {a.content_type} {sha256(a.content).hexdigest()}" for a in rendered.attachments]
@@ -126,7 +126,7 @@ class Mail:
                 yield header, f"<{_link(url)}>"
 
     def _unsubscribing(self) -> str:
-        """Return the URL to unsubscribe, with a token that only cachewatch can make."""
+        """Return the URL with which the recipient unsubscribes, signed if a key is configured; "" if no URL is."""
         recipient, subscription = self._to[0].addr_spec if self._to else "", self._rendered.subscription
         values = {"subscription": subscription, "recipient": recipient}
         if self._config.unsubscribe_key is not None:
@@ -145,7 +145,7 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def _link(url: str) -> str:
-    """Return `url` with the characters escaped that could end a link or a header."""
+    """Return `url` with those characters escaped that could end a link or a header."""
     return quote(url, safe="!#$%&'()*+,/:;=?@[]~-._", errors="replace")
 
 
@@ -166,7 +166,7 @@ _WIDTH = 78
 
 
 class _HeaderClasses(HeaderRegistry):
-    """Makes the class of each header once; the library makes another each time, which stays until it is collected."""
+    """Makes one class for each name of a header; the library makes one for each header, which uses up memory."""
 
     @cache  # noqa: B019  our registry stays
     def __getitem__(self, name: str) -> Any:
@@ -181,7 +181,7 @@ class MailPolicy(EmailPolicy):
     """
 
     def header_store_parse(self, name: str, value: Any) -> tuple[str, Any]:
-        """Return name and value of a header for storing. Raises ValueError if the value has several lines."""
+        """Return name and value of a header as messages store them. Raises ValueError if the value has several lines."""
         if name.lower() in _THEIRS:
             return super().header_store_parse(name, value)
         text = str(value)
@@ -190,7 +190,7 @@ class MailPolicy(EmailPolicy):
         return name, text
 
     def fold_binary(self, name: str, value: Any) -> bytes:
-        """Return the header as bytes, folded, with its line ends."""
+        """Return a header as bytes, folded into lines, with line ends."""
         text = str(value)
         if name.lower() in _THEIRS:
             return super().fold_binary(name, value)
@@ -224,12 +224,12 @@ class MailChannel(OneByOne):
         self.envelope_sender = config.bounces or parseaddr(config.sender)[1]  # who gets undeliverable mail
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one message for each recipient, once for an address that is listed twice."""
+        """Return one message for each recipient; an address that is listed twice gets only one."""
         messages = [self._message(rendered, [each], one_line(address_of(each))) for each in rendered.to]
         return list({message.target.lower(): message for message in reversed(messages)}.values())[::-1]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return the mail again as a new message that refers to the original."""
+        """Return the mail of `original` as a new message, marked as resent, that refers to `original`."""
         return self._message(rendered, [original.target], original.target, original.message_id or "")
 
     def _message(
@@ -245,7 +245,7 @@ class MailChannel(OneByOne):
 
 
 def is_address(recipient: str) -> bool:
-    """Tell whether `recipient` is a valid mail address."""
+    """Tell whether `recipient` is a valid mail address without a name."""
     try:
         parse_mail(recipient)
     except ConfigError:
@@ -268,7 +268,7 @@ class SendmailChannel(MailChannel):
     _config: SendmailConfig
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Send one message."""
+        """Run sendmail for one message, and return what its exit code means."""
         if not is_address(message.target):
             return NO_ADDRESS
         seconds = self._config.timeout.total_seconds()
@@ -296,21 +296,21 @@ class SendmailChannel(MailChannel):
 
 
 class MaildirChannel(MailChannel):
-    """Puts mail into a Maildir, one message for all recipients."""
+    """Puts mail into a Maildir, one message of each digest for all recipients."""
 
     policy = LOCAL
     _config: MaildirConfig
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one message for the Maildir."""
+        """Return one message, addressed to all recipients."""
         return [self._message(rendered, rendered.to, str(self._config.path))]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return the mail again as a new message that refers to the original."""
+        """Return the mail of `original` as a new message, marked as resent, that refers to `original`."""
         return self._message(rendered, rendered.to, str(self._config.path), original.message_id or "")
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Write one message, unless it is already there, read or unread."""
+        """Write one message into the Maildir, unless it is already there, read or unread."""
         folder, identity = Path(message.target), f"{message.key}\0{message.message_id}".encode()
         name = f"{int(message.created.timestamp())}.{sha256(identity).hexdigest()[:20]}.cachewatch"
         try:

@@ -1,7 +1,7 @@
 """Deliver mail through an SMTP server: one connection for a run, one transaction for each recipient.
 
 The timeout of smtplib applies to each read, so a server that sends a byte now and then, or endless lines, could hold a
-session for ever: each attempt has a deadline at which the connection is shut down, and each reply a limit of size.
+session for ever. So each attempt has a deadline, at which the connection is shut down, and each reply a size limit.
 """
 
 import re
@@ -38,7 +38,7 @@ _OTHER_THAN_SIZE = re.compile(r"5\.[67]\.\d")
 
 
 def _of_reply(step: str, code: int, said: bytes | str) -> DeliveryResult:
-    """Return the result of a delivery in which the server refused the command `step` with a code and words."""
+    """Return the result of a delivery that the server refused at `step`, such as RCPT, with a code and words."""
     words = said if isinstance(said, str) else said.decode("utf-8", "replace")
     reply, is_opening = one_line(f"{step}: {code} {words}", 300), step in _OPENING
     if not 400 <= code < 600:  # no server of mail speaks like this
@@ -58,7 +58,7 @@ def _of_reply(step: str, code: int, said: bytes | str) -> DeliveryResult:
 
 
 def _of_failure(step: str, error: OSError) -> DeliveryResult:
-    """Return the result of a delivery whose connection failed at `step`."""
+    """Return the result of a delivery whose connection failed with `error` at `step`, such as RCPT."""
     outcome, is_opening = DeliveryOutcome.DEFERRED, step in _OPENING
     match error:
         case ssl.SSLCertVerificationError():
@@ -83,7 +83,7 @@ def _of_failure(step: str, error: OSError) -> DeliveryResult:
 
 
 class Session(smtplib.SMTP):
-    """The client of smtplib, with limits on the time of an attempt and the size of replies."""
+    """The client of smtplib, with limits on the time of an attempt and the size of replies; it keeps the last step."""
 
     def __init__(self, config: Smtp) -> None:
         self.step = _CONNECTING
@@ -93,7 +93,7 @@ class Session(smtplib.SMTP):
         super().__init__(local_hostname="localhost", timeout=self._seconds)
 
     def begin(self) -> None:
-        """Connect, agree on TLS, and log in."""
+        """Connect, start TLS and log in, as configured. Raises OSError if one of these fails."""
         config = self._config
         code, words = self.connect(config.host, config.port)
         if code != 220:
@@ -119,7 +119,7 @@ class Session(smtplib.SMTP):
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Shut down the connection and raise TimeoutError if the block takes longer than `seconds`."""
+        """Run the `with` block; if it takes longer than `seconds`, shut down the connection and raise TimeoutError."""
         is_over = threading.Event()
 
         def shut() -> None:
@@ -159,12 +159,12 @@ class Session(smtplib.SMTP):
             raise smtplib.SMTPException(f"{self._config.ca_file}: {error.strerror}") from error
 
     def putcmd(self, cmd: str, args: str = "") -> None:
-        """Send a command, and record it as the current step."""
+        """Send a command, and record it as the current step if it is one that results name."""
         self.step = cmd.upper() if cmd.upper() in _COMMANDS else self.step
         super().putcmd(cmd, args)
 
     def data(self, msg: Any) -> tuple[int, bytes]:
-        """Send a message unchanged and return the reply, which may take longer than others."""
+        """Send the message `msg` with its line ends as they are; return code and text of the reply, which may be slow."""
         code, words = self.docmd("DATA")
         if code != 354 or self.sock is None:
             raise smtplib.SMTPDataError(code, words)
@@ -177,7 +177,7 @@ class Session(smtplib.SMTP):
         return reply
 
     def getreply(self) -> tuple[int, bytes]:
-        """Return the next reply. Raises OSError if it is too long."""
+        """Return code and text of the next reply. Raises OSError if it is longer than 64 KiB."""
         if self.file is None and self.sock is not None:
             self.file = _Replies(self.sock.makefile("rb", buffering=0))
         if self.file is not None:
@@ -198,7 +198,7 @@ class _Replies(BufferedReader):
     left = _REPLY_SIZE
 
     def readline(self, size: int | None = -1) -> bytes:
-        """Return the next line of a reply."""
+        """Return the next line of a reply. Raises OSError if the reply exceeds the limit."""
         line = super().readline(size)
         self.left -= len(line)
         if self.left < 0:
@@ -216,7 +216,7 @@ class EmailChannel(MailChannel):
         self._failure: DeliveryResult | None = None
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Send one message; if the server itself failed before, all further messages of the run fail at once."""
+        """Send one message; once the server itself has failed, all further messages of the run fail at once."""
         if not is_address(message.target):
             return NO_ADDRESS
         if self._failure is not None:
@@ -230,7 +230,7 @@ class EmailChannel(MailChannel):
         return answer
 
     def end(self) -> None:
-        """Close the session, which the first message opened."""
+        """Close the session that the first message of the run opened, if any."""
         if self._session is not None:
             self._session.end()
             self._session = None

@@ -1,10 +1,10 @@
-"""Send digests to webhooks, as JSON or in the layout of a chat, and to chats that Apprise, an extra, reaches.
+"""Send digests to webhooks, as JSON or in the layout of a chat, and to chats through Apprise, an optional package.
 
 Requests carry an Idempotency-Key that is the same for all attempts, so that the receiver can tell a repetition, and, if
 a signing key is configured, the signature of Standard Webhooks over that key, the time and the body.
 
 A chat shows a title, three to five bullets and a link, in its own layout. The name of a package must not notify
-anybody: where the service has an option for that, nobody is notified, and mentions are broken up everywhere.
+anybody: mentions are broken up for every chat, and switched off where a chat has an option for that.
 """
 
 import base64
@@ -52,16 +52,16 @@ class WebhookChannel(OneByOne):
         self._config = config
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one request."""
+        """Return one message, the body of a request."""
         return [self._message(rendered, rendered.key)]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return the request with a new Idempotency-Key, so that the receiver does not take it for a repetition."""
+        """Return the message, marked as resent, with a new Idempotency-Key: it is not to be taken for a repetition."""
         title = f"Resent: {rendered.title.removeprefix('Resent: ')}"
         return self._message(replace(rendered, title=title), f"{original.message_id} {rendered.created.isoformat()}")
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Send one request."""
+        """Send one request, and return what the status of the answer means."""
         url, seconds = self._config.url.reveal(), self._config.timeout.total_seconds()
         try:
             answer = http.post(url, message.payload, headers=self._headers(message), seconds=seconds)
@@ -110,7 +110,7 @@ class WebhookChannel(OneByOne):
         return DeliveryResult(DeliveryOutcome.BLOCKED, reply, is_channel=True)
 
     def _without_secrets(self, text: str) -> str:
-        """Return `text` as one line without secrets: the URL, its parts and the signing key."""
+        """Return `text` as one line with the secrets, parts of the URL and the signing key, replaced by `***`."""
         text = without_secret_url(text, self._config.url.reveal())
         if self._config.signing_key is not None:
             text = text.replace(self._config.signing_key.reveal(), "***")
@@ -149,7 +149,7 @@ class _Brief:
 
 
 def webhook_body(preset: str, rendered: RenderedDigest) -> bytes:
-    """Return the body of a webhook's request in ASCII, in the layout of the chat `preset`."""
+    """Return the body of a request as ASCII JSON: all data if `preset` is `json`, else a message for that chat."""
     if preset != "json":
         return json.dumps(_CHATS[preset](_Brief(rendered))).encode("ascii")
     body = {
@@ -164,20 +164,20 @@ def webhook_body(preset: str, rendered: RenderedDigest) -> bytes:
 
 
 def chat_text(rendered: RenderedDigest) -> str:
-    """Return the text below the title, for a chat that shows plain text; the title itself if there is none."""
+    """Return the text below the title, for a chat that shows plain text; the title if there is no such text."""
     brief = _Brief(rendered)
     return "\n".join(_lines(brief)) or brief.title
 
 
 def chat_title(rendered: RenderedDigest) -> str:
-    """Return the title of a digest in a chat."""
+    """Return the title of a digest for chats, `URGENT cachewatch ml: ...`, on one line without mentions and links."""
     urgent = "URGENT " if rendered.is_urgent else ""
     about = _NAME if rendered.is_notice else f"{_NAME} {one_line(rendered.subscription, 40)}"
     return _harmless(f"{urgent}{about}: {rendered.title}", _TITLE)
 
 
 def _harmless(text: str, most: int) -> str:
-    """Return one line of at most `most` characters without mentions and links for any chat."""
+    """Return `text` as one line of at most `most` characters without what any chat takes for a mention or a link."""
     return shortened(without_links(without_mentions(one_line(text, most))), most)
 
 
@@ -192,7 +192,7 @@ def _lines(brief: _Brief) -> Iterator[str]:
 
 
 def _mattermost(brief: _Brief) -> Mapping[str, Any]:
-    """Return a message with one attachment, which older clients also show."""
+    """Return a message for Mattermost with one attachment, which older clients also show."""
     attachment = {
         "fallback": brief.title,
         "color": brief.colour,
@@ -220,7 +220,7 @@ def _discord(brief: _Brief) -> Mapping[str, Any]:
 
 
 def _marked_up(brief: _Brief, chat: str) -> str:
-    """Return as many bullets as fit, and the link, in the chat's Markdown."""
+    """Return the first bullets, as many as fit, and the link, in the Markdown of `chat`."""
     link = f"[{_LINK_TEXT}](<{brief.link}>)" if brief.link else ""
     lines = [
         f"- **{chat_markdown(label, chat, is_start=False)}** {chat_markdown(text, chat, is_start=False)}"
@@ -234,7 +234,7 @@ def _marked_up(brief: _Brief, chat: str) -> str:
 
 
 def _slack(brief: _Brief) -> Mapping[str, Any]:
-    """Return a message of blocks with literal text, in which Slack interprets no markup."""
+    """Return a message for Slack, made of blocks with literal text, in which Slack interprets no markup."""
     blocks: list[Mapping[str, Any]] = [{"type": "header", "text": _plain(brief.title)}]
     listed = []
     for label, text in brief.bullets:
@@ -272,7 +272,7 @@ _CHATS = {"mattermost": _mattermost, "slack": _slack, "discord": _discord, "matr
 
 
 class AppriseChannel(OneByOne):
-    """Chats that Apprise can reach, each by a URL."""
+    """Sends digests to chats that Apprise can reach, each by a URL."""
 
     def __init__(self, config: AppriseConfig) -> None:
         self.name = config.name
@@ -285,11 +285,11 @@ class AppriseChannel(OneByOne):
         return [self._message(rendered, target) for target in self._urls]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return the message again, marked as resent."""
+        """Return the message to the chat of `original` again, marked as resent."""
         return self._message(rendered, original.target, "Resent: ")
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Send one message."""
+        """Send one message to its chat, and return the result."""
         url = self._urls.get(message.target)
         if url is None:
             return DeliveryResult(DeliveryOutcome.DEAD, f"{message.target} is no longer configured")

@@ -1,6 +1,6 @@
-"""Check http and https addresses: which are allowed, how they are shown, and which credentials they may get.
+"""Check http and https URLs, remove secrets from them for messages, and make headers from files with credentials.
 
-A server of the internet cannot redirect a request into a private network.
+No server of the internet can redirect a request into a private network.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def shown(url: str) -> str:
-    """Return `url` for messages: without user, password, query and fragment."""
+    """Return `url` without user, password, query and fragment, for messages; a fixed phrase if it cannot be parsed."""
     try:
         parts = urlsplit(url)
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
@@ -27,7 +27,7 @@ def shown(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """Raise RefusedAddress unless `url` is an http or https URL without a user and password."""
+    """Raise RefusedAddress unless `url` is an http or https URL without user and password."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -40,7 +40,7 @@ def check_url(url: str) -> None:
 
 
 def check_secrecy(url: str) -> None:
-    """Raise RefusedAddress if credentials for `url` would cross a network unencrypted."""
+    """Raise RefusedAddress if credentials sent to `url` would cross a network unencrypted."""
     parts = urlsplit(url)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise RefusedAddress(
@@ -50,7 +50,7 @@ def check_secrecy(url: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether `host` is this machine itself, so that nothing crosses a network."""
+    """Tell whether `host` is `localhost` or a loopback address, so that nothing crosses a network."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -58,7 +58,7 @@ def is_loopback(host: str) -> bool:
 
 
 def origin(url: str) -> tuple[str, str | None, int | None]:
-    """Return scheme, host and port of `url`; together they identify a server."""
+    """Return scheme, host and port of `url`, which together identify a server; the port may be the default one."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
 
@@ -71,14 +71,14 @@ _NOT_PUBLIC = tuple(map(ip_network, ("168.63.129.16", "192.0.0.0/24", "64:ff9b:1
 
 
 async def check_target(url: str, target: str) -> None:
-    """Raise HttpError if `target` has a private address, but `url`, which refers to it, is public."""
+    """Raise HttpError if the host of `target` is in a private network, but that of `url`, which leads there, is not."""
     await _check(url, target, await _addresses(target))  # a name that cannot be resolved here is left to the proxy
 
 
 def connection_check(url: str, target: str) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
-    """Return a trace function for httpx that checks, before anything is sent, the address that is really connected to.
+    """Return a trace function for httpx that repeats the check of `check_target` for the address really connected to.
 
-    A name may resolve to another address a moment after `check_target` asked.
+    It runs before the request is sent: a name may resolve to another address a moment after `check_target` asked.
     """
     host = ""
 
@@ -97,7 +97,7 @@ def connection_check(url: str, target: str) -> Callable[[str, Mapping[str, Any]]
 
 
 def peer(stream: Any) -> Address:
-    """Return the IP address at the other end of a connection."""
+    """Return the IP address of the server at the other end of the connection `stream`."""
     return ip_address(str(stream.get_extra_info("server_addr")[0]).partition("%")[0])
 
 
@@ -111,7 +111,7 @@ async def _check(url: str, target: str, there: list[Address]) -> None:
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether `address` belongs to the internet; an IPv4 address embedded in IPv6 is unwrapped first."""
+    """Tell whether `address` belongs to the internet; if an IPv6 address embeds an IPv4 address, that one decides."""
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
         if address in _TRANSLATED:
@@ -130,18 +130,18 @@ async def _addresses(url: str) -> list[Address]:
 
 
 async def resolve(host: str, port: int) -> list[Address]:
-    """Return the IP addresses of `host`, which may itself be one."""
+    """Return the IP addresses of `host`, a name or an IP address. Raises OSError if the name cannot be resolved."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [ip_address(str(where[0]).partition("%")[0]) for *_, where in found]
 
 
 def bearer(file: Path) -> Mapping[str, str]:
-    """Return the header with the token in `file`. Raises RefusedAddress if everybody can read the file."""
+    """Return a header with the token in `file`. Raises RefusedAddress if it cannot be used or everybody can read it."""
     return {"Authorization": f"Bearer {_secret(file)}"}
 
 
 def basic(file: Path) -> Mapping[str, str]:
-    """Return the header with the `user:password` in `file`. Raises RefusedAddress if everybody can read the file."""
+    """Return a header with the `user:password` in `file`. Raises RefusedAddress as `bearer`, or without a colon."""
     user, colon, password = _secret(file).partition(":")
     if not colon:
         raise RefusedAddress(f"{file}: must hold user:password, on one line")

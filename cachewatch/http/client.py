@@ -35,12 +35,12 @@ class RequestLimits(Struct, frozen=True, kw_only=True):
     total: float = inf  # seconds for all answers to one client, without the time between requests
     silence: float = 30.0  # seconds without a byte after which an attempt is given up
     size: int = 512 * 2**20  # bytes of one answer, unpacked
-    attempts: int = 4
+    attempts: int = 4  # for one answer, with the first
     pause: float = 1.0  # seconds before the second attempt; doubled for each that follows
 
 
 class Answer(Struct, frozen=True):
-    """The answer of a server."""
+    """The answer of a server to one request."""
 
     status: int
     headers: Mapping[str, str]  # names in lower case
@@ -52,7 +52,7 @@ class Answer(Struct, frozen=True):
         return f"Answer({self.status}, {self.url!r})"
 
     def retry_after(self, now: datetime | None = None) -> float | None:
-        """Return how many seconds the server asks to wait (Retry-After, a number or a date); None without one."""
+        """Return the seconds from `now` (None: the present) that Retry-After asks to wait; None without that header."""
         text = self.headers.get("retry-after", "").strip()
         if text.isascii() and text.isdigit():
             return float(text[:9])
@@ -92,10 +92,10 @@ class Client:
         size: int | None = None,
         named_by: str = "",
     ) -> Answer:
-        """Return an answer with status 200 or one of `expected`. Raises HttpError for any other or none.
+        """Return the answer of `url` if its status is 200 or in `expected`. Raises HttpError if it is another, or none.
 
-        At most `size` bytes are read. An `Authorization` header is sent only to the server of `url`. If `url` was
-        `named_by` another URL, or is a redirect, its server must not be in a private network unless the other one is.
+        An answer has at most `size` bytes (None: the client's limit). Credentials are sent only to the server of `url`.
+        A URL that another URL (`named_by`) supplied or redirects to must not lead from the internet into private networks.
         """
         check_url(url)
         limits, begun = self._limits, time.monotonic()
@@ -164,9 +164,9 @@ async def _follow(
 
 
 def post(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, seconds: float = 30.0) -> Answer:
-    """Send `body` once and return the answer, with any status, also a redirect; at most 64 KiB of it.
+    """Send `body` once and return the answer, whatever its status (redirects are not followed), cut to 64 KiB.
 
-    Raises HttpError, without a status, if there was none within `seconds`; the server may still have acted.
+    Raises HttpError if none came within `seconds`; the server may have acted on the request all the same.
     """
     check_url(url)
 
@@ -179,7 +179,7 @@ def post(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, sec
 
 
 def _client(silence: float) -> httpx2.AsyncClient:
-    """Return a client with the environment's proxies and this machine's trusted certificates."""
+    """Return a client that uses the proxies of the environment and waits at most `silence` seconds for each byte."""
     return httpx2.AsyncClient(
         headers={"User-Agent": f"cachewatch/{__version__}", "Accept": "*/*", "Accept-Encoding": "gzip"},
         timeout=httpx2.Timeout(silence),
@@ -189,7 +189,7 @@ def _client(silence: float) -> httpx2.AsyncClient:
 
 
 def _trust() -> ssl.SSLContext:
-    """Trust the certificates of this machine or of SSL_CERT_FILE; if there are none, those that browsers trust."""
+    """Return a TLS context that trusts this machine's certificates or SSL_CERT_FILE; without any, those of browsers."""
     paths = ssl.get_default_verify_paths()
     has_own = paths.cafile is not None or (paths.capath is not None and any(Path(paths.capath).iterdir()))
     return ssl.create_default_context(cafile=None if has_own else certifi.where())
@@ -267,7 +267,7 @@ def _failure(url: str, error: httpx2.HTTPError) -> HttpError:
 
 
 def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:
-    """Return `answer` if it is complete and its status is 200 or expected. Raises HttpError otherwise."""
+    """Return `answer`. Raises HttpError if its status is neither 200 nor `expected`, or 200 and the body was cut."""
     status, where = answer.status, shown(answer.url)
     if status != 200 and status not in expected:
         hint = _HINTS.get(status, ": the problem is on the server" if status >= 500 else "")
