@@ -1,4 +1,4 @@
-"""What a comparison takes and returns: listings of documents and pairs of tags; changesets and their totals.
+"""The values that a comparison takes (listings of documents, pairs of tags) and returns (changesets with totals).
 
 A catalogue has too many packages to keep in memory, so the collector of an output format gets each package when it is
 compared, in whichever process that is, and keeps only what the format needs.
@@ -37,8 +37,8 @@ class Blob(Struct, frozen=True, gc=False):
 
     name: str
     size: int = USUAL_BYTES  # bytes, perhaps estimated
-    # The path of an object id in the catalogue, in two parts to save memory. Without a package, `folder` is the path of
-    # a document that lies elsewhere.
+    # If `name` is an object id, these are the path of the document, in two parts to save memory. Without `package`,
+    # `folder` is the whole path: the document is outside of the catalogue.
     folder: str = ""
     package: str = ""
 
@@ -75,7 +75,7 @@ class Listing(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """The documents of one tag that differ, also of packages that are not selected: the whole tag is judged with them."""
+    """The documents of one tag that differ, selected or not, because the tag is judged as a whole."""
 
     all_documents: tuple[DocumentPair, ...]  # sorted by package
     takes: Callable[[str], bool]  # tells whether a package is selected
@@ -97,12 +97,12 @@ class Difference(Struct, frozen=True, kw_only=True):
 
     @property
     def packages(self) -> PackageCounts:
-        """The numbers of selected packages; those of changed ones are known only when they are compared."""
+        """The numbers of selected packages; `changed` and `rebuilt_only` are 0, because nothing is compared yet."""
         return _counts(self.documents, sum(map(self.takes, self.unchanged_packages())))
 
     @property
     def all_packages(self) -> PackageCounts:
-        """The numbers of packages, whether they are selected or not."""
+        """The numbers of all packages, selected or not, as in `packages`."""
         return _counts(self.all_documents, len(self.unchanged_packages()))
 
     @property
@@ -150,7 +150,7 @@ class Reader(Protocol):
     """Reads the contents of documents from a source, in order."""
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
-        """Yield for each blob, in order, its bytes or a text why it cannot be read. Raises SourceError."""
+        """Yield the bytes of each blob, in order, or a text that says why it cannot be read. Raises SourceError."""
 
     def reopened(self) -> "Reader":
         """Return another reader of the same blobs, for another process."""
@@ -169,7 +169,7 @@ class Readers(Struct, frozen=True):
 
 
 class Tally(Struct):
-    """The totals of the selected packages, and what was `seen` of the whole tag, of which statements are made."""
+    """The totals of the selected packages of a tag, and facts about the whole tag (`seen`) to make statements from."""
 
     specs: SpecCounts = field(default_factory=SpecCounts)
     changed: int = 0
@@ -184,7 +184,7 @@ class Tally(Struct):
     held: list[tuple[str, frozenset[Kind], "Batch"]] = field(default_factory=list)
 
     def note(self, change: PackageChange, items: Sequence[Items]) -> None:
-        """Record a change of a selected package, also if its kinds are not reported; keep its items if only a part is selected."""
+        """Record the change of a selected package, reported or not; keep `items` if not all of the tag is selected."""
         self.kinds |= change.kinds
         self.before += change.counts.before
         if self.selected is not None:
@@ -212,7 +212,7 @@ class Tally(Struct):
 
 
 def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple[Event, ...]:
-    """Return the events that concern the whole tag: `tag_event`, if any, and one for each statement on the tag."""
+    """Return the events of a tag: `tag_event`, if given, then those of statements on the tag and of their effects."""
     events = [tag_event] if tag_event else []
     for one in statements:
         if one.kind.is_of_tag and one.kind not in _NO_EVENTS:
@@ -257,7 +257,7 @@ class ListCollector:
 
 
 class NoCollector(ListCollector):
-    """A collector for formats that need only the statements, which are made of the Tally: it keeps nothing."""
+    """A collector that keeps nothing, for formats that need only statements; these are made from the Tally."""
 
     def add(self, change: PackageChange) -> None:
         """Do nothing."""
@@ -276,7 +276,7 @@ Batch = tuple[Tally, Any]  # the totals and the collected parts of several packa
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The results of comparing one pair of tags, when all packages are compared."""
+    """The results of the comparison of two tags, complete when all packages are compared."""
 
     before: Side
     after: Side
@@ -308,13 +308,13 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def tag_event(self) -> Event | None:
-        """The event that the tag is new or was removed; None if no package of it is selected."""
+        """The event that the tag was added or removed; None if it was neither, or if no package of it is selected."""
         found = (event for event in self.events if event.kind in _TAG_EVENTS and (event.packages or not self.is_part))
         return next(found, None)
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """All kinds of change in the pair of tags."""
+        """All kinds of change between the two tags: those of selected packages, and those of the whole tag."""
         events = (event for event in self.events if event.kind not in _TAG_EVENTS or event == self.tag_event)
         kinds = {*self.own_kinds, *(event.kind for event in events)}
         kinds |= {kind for one in self.statements if one.kind.is_of_tag for kind in one.kinds}
@@ -324,7 +324,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def suspicion(self) -> str:
-        """Why the loss of much of the tag is suspicious; empty if it is not."""
+        """The reason why publishing of the tag may have failed; "" if nothing is suspicious."""
         return next((one.name for one in self.statements if one.kind is StatementKind.SUSPICIOUS), "")
 
     @property
@@ -334,7 +334,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def adds_up(self) -> bool:
-        """Whether the totals are consistent."""
+        """Whether the numbers of specs and of packages are consistent: before + added - removed = after."""
         return self.specs.adds_up and self.packages.adds_up
 
     @property
@@ -355,7 +355,7 @@ class Changeset(Struct, dict=True, eq=False):
     explain: Callable[[], Sequence[Explanation]] | None = None  # explains rebuilt specs, if requested
 
     def collected(self) -> Iterator[Any]:
-        """Compare the packages in batches, and yield the collected parts of each batch."""
+        """Compare the packages in batches; yield the collected parts of each batch, then those of held packages."""
         for tally, collected in self._batches:
             self.tally.join(tally)
             yield self._convert(collected)

@@ -1,4 +1,4 @@
-"""Make text of strangers harmless where it is shown: on terminals, in logs, tables, HTML, Markdown, chats and file names.
+"""Make untrusted text harmless where it is shown: terminals, logs, tables, HTML, Markdown, chats and file names.
 
 Control and look-alike characters are escaped, what Markdown would read as markup gets a backslash, and nobody is
 notified by a mention.
@@ -37,12 +37,12 @@ def safe(text: str) -> str:
 
 
 def safe_name(text: str) -> str:
-    """Return an untrusted name for display, with everything but ASCII escaped, so that no two names look alike."""
+    """Return an untrusted name with everything but printable ASCII escaped, so that no two names look alike."""
     return _NOT_ASCII.sub(_escape, text) if not text.isascii() or not text.isprintable() else text
 
 
 def shortened(text: str, most: int) -> str:
-    """Return `text` cut to `most` characters, with dots at the end; between words unless half would be lost."""
+    """Return `text` cut to `most` characters with "..." at the end; cut between words unless that loses half."""
     if len(text) <= most:
         return text
     words = text[: most - 3].rpartition(" ")[0].rstrip()
@@ -92,7 +92,7 @@ def plain_lines(text: str) -> str:
 
 
 def markup(text: str) -> str:
-    """Return `text`, which is HTML or XML already, without characters that these forbid or that reverse the direction of text."""
+    """Return HTML or XML with U+FFFD for each character that it must not contain or that turns the direction."""
     return _UNFIT.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
@@ -119,7 +119,7 @@ _COMMAND = re.compile(r"Command: (?:cachewatch|git|spack) ")
 
 
 def chat_markdown(text: str, chat: str, *, is_start: bool = True) -> str:
-    """Return one line, escaped for the Markdown of a chat; `is_start` means that it begins a line."""
+    """Return a line, or a part of one, escaped for the Markdown of `chat`; `is_start` tells that it begins the line."""
     within, at_start = _MARKUP[chat]
     first = ""
     if is_start and (found := re.match(at_start, text)):
@@ -133,7 +133,7 @@ def without_mentions(text: str) -> str:
 
 
 def without_links(line: str) -> str:
-    """Return a line in which no chat makes a link; a command is not changed, so that it can be copied."""
+    """Return a line in which no chat makes a link. A line with a command is not changed, so that it can be copied."""
     return line if _COMMAND.match(line) else _LINKED.sub("\u200b", line)
 
 
@@ -148,13 +148,13 @@ _REFERENCE = re.compile(
 
 
 def markdown(text: str) -> str:
-    """Escape all text to which Markdown, GitHub or GitLab would give a meaning."""
+    """Return `text` with everything escaped to which Markdown, GitHub or GitLab would give a meaning."""
     parts = _REFERENCE.split(safe(text))
     return "".join(code(part) if number % 2 else _MARKDOWN.sub(r"\\\1", part) for number, part in enumerate(parts))
 
 
 def code(text: str) -> str:
-    """Return `text` as a code span of Markdown that nothing inside can end."""
+    """Return `text` as a code span of Markdown that no backtick in it can end; "" stays ""."""
     text = safe(text).replace("|", "\\|")
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * (longest + 1)

@@ -1,7 +1,7 @@
 """Select specs and kinds of change by patterns.
 
-Patterns are globs or `/regular expressions/`. The patterns of one list are alternatives, lists for different things
-must all match, and a pattern that begins with `!` excludes and takes precedence.
+Patterns are globs or `/regular expressions/`. One pattern of a list must match; if there are lists for several things
+(stacks, targets), all lists must match. A pattern that begins with `!` excludes what it matches, and takes precedence.
 """
 
 import re
@@ -43,7 +43,7 @@ ALWAYS_REPORTED = frozenset({Kind.SUSPICIOUS, Kind.TURNOVER})
 
 
 def kinds_named(word: str) -> frozenset[Kind]:
-    """Return the kinds that a word names: a kind or a group of kinds. Raises UsageError for any other word."""
+    """Return the kinds for `word`, the name of a kind or of a group of kinds. Raises UsageError for any other word."""
     if word in GROUPS:
         return GROUPS[word]
     if word in tuple(Kind):
@@ -53,7 +53,7 @@ def kinds_named(word: str) -> frozenset[Kind]:
 
 
 def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:
-    """Return the kinds that a list such as `[default, -compiler]` selects; with a sign first, it changes the default."""
+    """Return the kinds for a list such as `[default, -compiler]`; an empty list or a sign first implies `default`."""
     words = tuple(words)
     chosen = DEFAULT if not words or words[0].startswith(("+", "-")) else frozenset()
     for word in words:
@@ -66,19 +66,19 @@ Matches = Callable[[str], object]
 
 
 class Globs(Patterns):
-    """Case-sensitive patterns for names."""
+    """Case-sensitive globs and regular expressions for names."""
 
     def _tests(self, patterns: tuple[str, ...]) -> Sequence[Matches]:
         return _matchers(patterns)
 
     def deciding(self, name: str) -> str | None:
-        """Return the pattern that decides on `name`: the first that excludes it or else includes it; None without."""
+        """Return the first pattern that excludes `name` or else the first that includes it; None if none matches."""
         excluding = (p for p in self.patterns if p.startswith("!") and matcher(p[1:])(name))
         including = (p for p in self.patterns if not p.startswith("!") and matcher(p)(name))
         return next(excluding, None) or next(including, None)
 
     def meant(self, names: Iterable[str]) -> str:
-        """Return the end of an error message that suggests names similar to the patterns, or ""."""
+        """Return an end of messages, "; did you mean ...?", with names similar to the patterns; "" if none is."""
         allowed = [name for name in names if not self.excludes(name)]
         included = [pattern for pattern in self.patterns if not pattern.startswith("!")]
         near = dict.fromkeys(name for pattern in included for name in similar(pattern, allowed))
@@ -96,7 +96,7 @@ def is_plain(pattern: str) -> bool:
 
 
 def matcher(pattern: str) -> Matches:
-    """Return the test for a pattern (without !). A regular expression matches anywhere unless it has ^ or $."""
+    """Return the test of names by a pattern without !; expressions may match any part. Raises UsageError if invalid."""
     if not is_expression(pattern):
         return re.compile(translate(pattern)).fullmatch
     import re2  # noqa: PLC0415  large, and seldom needed
@@ -116,14 +116,14 @@ def matcher(pattern: str) -> Matches:
 
 @lru_cache(maxsize=4096)
 def _matchers(patterns: tuple[str, ...]) -> Sequence[Matches]:
-    """Return functions that match names; `patterns` match a name if any of the functions does. Globs share one."""
+    """Return functions that test a name: one for all globs together, and one for each regular expression."""
     globs = "|".join(translate(pattern) for pattern in patterns if not is_expression(pattern))
     expressions = [matcher(pattern) for pattern in patterns if is_expression(pattern)]
     return [re.compile(globs).fullmatch, *expressions] if globs else expressions
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """Filters for specs and packages, and for the kinds of change to report."""
+    """Filters for tags, packages and specs, and for the kinds of change to report."""
 
     tags: Globs = field(default_factory=Globs)
     packages: Globs = field(default_factory=Globs)
@@ -163,10 +163,10 @@ class Selection(Struct, frozen=True, kw_only=True):
         return self.versions.is_open or any(map(self.versions, signature.versions))
 
     def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
-        """Tell whether a change of these kinds is selected; of no kinds, whether every change is.
+        """Tell whether a change of these kinds is selected; without kinds, it is selected only if all kinds are.
 
         A change is left out if one of its `own` kinds, by which reports name it, is excluded, or if its package was
-        added or removed and this kind is excluded.
+        added or removed and package-added or package-removed is excluded.
         """
         if self.kinds.is_open:
             return True
@@ -180,7 +180,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 def select(
     *, compilers: Iterable[str] = (), versions: Iterable[str] = (), kinds: Iterable[str] = (), **names: Iterable[str]
 ) -> Selection:
-    """Return the selection by these patterns, also for `tags`, `packages`, `stacks`, `targets` and `oses`."""
+    """Return the selection by patterns; `names` has those for `tags`, `packages`, `stacks`, `targets` and `oses`."""
     return Selection(
         compilers=Globs(every_compiler(compilers)),
         versions=Versions(versions),
@@ -190,7 +190,7 @@ def select(
 
 
 def every_kind(patterns: Iterable[str]) -> Iterator[str]:
-    """Replace groups of kinds in the patterns by their kinds. Raises UsageError if a pattern matches no kind."""
+    """Yield patterns for kinds, with the kinds of a group for its name. Raises UsageError if one matches no kind."""
     for pattern in patterns:
         name = pattern.removeprefix("!")
         mark = pattern.removesuffix(name)
@@ -203,7 +203,7 @@ def every_kind(patterns: Iterable[str]) -> Iterator[str]:
 
 
 def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
-    """Spell the patterns for compilers as Spack 1.0 does; a name matches all its versions, and gcc@12 also gcc@12.3.0."""
+    """Yield patterns for compilers as Spack 1.0 spells them, and more by which gcc and gcc@12 match gcc@12.3.0."""
     for pattern in patterns:
         name = pattern.removeprefix("!")
         mark = pattern.removesuffix(name)
@@ -256,7 +256,7 @@ def spec_texts(words: Iterable[str]) -> list[str]:
 
 
 class SpecCondition(Struct, frozen=True):
-    """One condition of a spec filter; for messages, `values` returns what a signature has of the attribute `what`."""
+    """One condition of a spec filter. For messages, `what` names an attribute, and `values` reads it in a signature."""
 
     what: str
     test: Callable[[str, Signature], bool]
@@ -305,7 +305,7 @@ class SpecPattern:
 
 
 def _compiler_condition(part: re.Match[str], text: str) -> tuple[int, SpecCondition]:
-    """Return the number of the compiler's language and the condition; a spec has the compiler of its first language."""
+    """Return the lowest index (in LANGUAGES) of the languages that the compiler is for, and the condition on it."""
     languages = (part["languages"] or "c").split(",")
     if not set(languages) <= set(LANGUAGES):
         raise UsageError(
@@ -343,7 +343,7 @@ def _conditions(part: re.Match[str], text: str) -> Iterator[SpecCondition]:
 
 
 def _field_condition(key: str, listed: str) -> SpecCondition:
-    """Return the condition that a field has one of the listed values, globs or ranges of targets (zen2:, :zen4)."""
+    """Return the condition that field `key` has one of the listed values: a,b, globs or ranges of targets (zen2:)."""
     what, of = _FIELDS[key]
     names = [each for each in listed.split(",") if key != "target" or ":" not in each]
     ranges = [each.partition(":") for each in listed.split(",") if each not in names]
@@ -366,7 +366,7 @@ def _variant_condition(name: str, sign: str) -> SpecCondition:
 
 
 def _value_condition(name: str, value: str, *, is_exact: bool) -> SpecCondition:
-    """Return the condition that a variant has all these values, or exactly these if `is_exact`."""
+    """Return the condition that a variant has all values (a,b), no others if `is_exact`; `*` stands for any value."""
     wanted = _values_of(next(iter(variants((f"{name}={value}",)))))
 
     def test(_: str, signature: Signature) -> bool:

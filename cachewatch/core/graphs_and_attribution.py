@@ -18,19 +18,19 @@ NAME_LETTERS = 12  # of a hash that name a dependency: 60 bits, so two specs of 
 
 
 def shared_names(hashes: Iterable[str]) -> frozenset[str]:
-    """Return the shortened hashes that several of these hashes have in common; such hashes are not shortened."""
+    """Return the shortened hashes that several of `hashes` share; `name_of` does not shorten hashes that begin so."""
     counts = Counter(spec_hash[:NAME_LETTERS] for spec_hash in hashes)
     return frozenset(name for name, count in counts.items() if count > 1)
 
 
 def name_of(spec_hash: str, shared: Set[str] = frozenset()) -> str:
-    """Return the shortened hash by which dependents refer to a spec; the whole hash if it is in `shared`."""
+    """Return the shortened hash by which dependents refer to a spec; the whole hash if `shared` has the short one."""
     name = spec_hash[:NAME_LETTERS]
     return spec_hash if name in shared else name
 
 
 class Use(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
-    """How specs use a dependency: the types (build, link, run, test) and the virtual packages it provides."""
+    """A package as a dependency: the types (build, link, run, test) and the virtual packages that it provides."""
 
     name: str
     types: tuple[str, ...] = ()
@@ -78,17 +78,17 @@ class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     target: str = ""
     variants: tuple[str, ...] = ()
     ingredients: Ingredients = Ingredients()
-    below: tuple[str, ...] = ()  # hashes of its dependencies as of `name_of`, in the order of `ingredients.uses`
+    below: tuple[str, ...] = ()  # its dependencies, by hashes from `name_of`, in the order of `ingredients.uses`
 
     @property
     def dependencies(self) -> Sequence[Dependency]:
-        """The dependencies of the spec."""
+        """The dependencies of the spec, each with its hash and how the spec uses it."""
         edges = zip(self.ingredients.uses, self.below, strict=True)
         return [Dependency(use.name, name, use.types, use.virtuals) for use, name in edges]
 
     @property
     def is_external(self) -> bool:
-        """Whether it was installed by other means than Spack."""
+        """Whether the spec was installed by other means than Spack."""
         return bool(self.ingredients.external)
 
 
@@ -96,7 +96,7 @@ class Graph(Protocol):
     """A dependency graph, whose specs can be found by package and hash."""
 
     def find(self, package: str, name: str) -> GraphNode | None:
-        """Return the spec of a package with that hash or shortened hash; None if the graph does not have it."""
+        """Return the spec of `package` whose hash or shortened hash is `name`; None if the graph does not have it."""
 
 
 class Nodes:
@@ -107,12 +107,12 @@ class Nodes:
         self._named = by_name(nodes)
 
     def find(self, package: str, name: str) -> GraphNode | None:  # noqa: ARG002  a hash is enough
-        """Return the spec with that hash or shortened hash; None if the graph does not have it."""
+        """Return the spec whose hash or shortened hash is `name`; None if the graph does not have it."""
         return self._named.get(name)
 
 
 def by_name(nodes: Mapping[str, GraphNode]) -> Mapping[str, GraphNode]:
-    """Return specs by hash and by shortened hash; the latter only where it is unique."""
+    """Return `nodes`, which has specs by hash, with their shortened hashes as additional keys if these are unique."""
     shared = shared_names(nodes)
     return {name_of(spec_hash, shared): node for spec_hash, node in nodes.items()} | dict(nodes)
 
@@ -121,7 +121,7 @@ Value = str | tuple[str, ...]
 
 
 class What(StrEnum):
-    """The kind of difference between a spec and its predecessor."""
+    """The kind of difference between a spec and its predecessor (see Explanation)."""
 
     VERSION = "version"
     VARIANTS = "variants"  # and compiler flags
@@ -144,7 +144,7 @@ class What(StrEnum):
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """A difference in one package that changes hashes. For variants and patches, only the differing ones are named."""
+    """A difference in one package that changes hashes; of variants and patches, only those that differ."""
 
     package: str  # "" if the cause lies in no package
     what: What
@@ -163,7 +163,7 @@ Causes = Mapping[Cause, tuple[str, ...]]
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """A spec, its nearest predecessor, and the causes of its different hash."""
+    """A spec, its predecessor (the older spec that is nearest to it), and the causes of the different hash."""
 
     spec: GraphNode
     predecessor: GraphNode | None = None
@@ -197,7 +197,7 @@ def _text(value: Value) -> str:
 
 
 class Attributed(Struct, frozen=True, kw_only=True):
-    """A cause, the hashes of all specs that have it, and the hashes of those attributed to it alone."""
+    """A cause, the hashes of all specs that have it, and the hashes of those that `attribute` assigned to it."""
 
     cause: Cause
     hashes: tuple[str, ...]
@@ -205,7 +205,7 @@ class Attributed(Struct, frozen=True, kw_only=True):
 
 
 def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
-    """Attribute each spec, by its hash in `causes`, to one cause; return all causes, those of most specs first."""
+    """Assign each spec to one of its causes; return all causes, those of most specs first. `causes` is by hash."""
     alike: defaultdict[frozenset[Cause], list[str]] = defaultdict(list)
     for spec_hash, own in causes.items():
         alike[frozenset(own)].append(spec_hash)
@@ -227,7 +227,7 @@ def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
 def assign(counts: Mapping[frozenset[Cause], int]) -> Mapping[frozenset[Cause], Cause]:
     """Choose one cause for each set of causes; `counts` has the number of specs with each set.
 
-    The cause of most specs takes all of them, then that of most remaining specs, and so on; those in WEAKEST come last.
+    The cause of most specs gets all of them, then the cause of most remaining specs, and so on; WEAKEST come last.
     """
     sets: defaultdict[Cause, list[frozenset[Cause]]] = defaultdict(list)
     sizes: Counter[Cause] = Counter()

@@ -195,12 +195,12 @@ def places_in(stacks: tuple[str, ...], target: str) -> frozenset[Place]:
 
 @lru_cache(maxsize=1024)
 def place_in(stack: str, target: str) -> Place:
-    """Return a place; equal arguments give the same object, so that pickling writes it once."""
+    """Return the place of a stack and target; equal arguments give the same object, so that pickling writes it once."""
     return Place(stack, target)
 
 
 class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
-    """Everything known of a spec but its hash and size, spelled uniformly (see core/versions_spellings_targets.py); sorted by all fields."""
+    """All that is known of a spec but its hash and size, in one spelling (core/versions_spellings_targets.py)."""
 
     versions: tuple[str, ...]
     compiler: str
@@ -224,7 +224,7 @@ class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
 class Spec(Struct, frozen=True, gc=False):
     """One built binary.
 
-    hash: its hash in Spack; it begins with "-" if the record has none.  signature: all else that is known of it.
+    hash: its hash in Spack or, if the record has none, a key that begins with "-".  signature: all else that is known.
     """
 
     hash: str
@@ -240,7 +240,7 @@ def known_hash(key: str) -> str | None:
 
 
 class Specs(Mapping[str, Signature]):
-    """The specs of a document by hash; `counts` has the number of specs of each signature."""
+    """The signatures of the specs of a document, by hash; `counts` has the number of specs of each signature."""
 
     def __init__(
         self, hashes: frozenset[str], counts: Counter[Signature], pairs: Iterable[tuple[str, Signature]]
@@ -263,7 +263,7 @@ class Specs(Mapping[str, Signature]):
         return Specs.of(signatures)
 
     def without(self, hashes: Set[str]) -> "Specs":
-        """Return the specs without those that have these hashes."""
+        """Return the specs whose hashes are not in `hashes`."""
         if self.hashes.isdisjoint(hashes):
             return self
         return Specs.of({h: s for h, s in self.items() if h not in hashes})
@@ -323,18 +323,18 @@ class Unreadable(Struct, frozen=True, kw_only=True):
 
     @property
     def side(self) -> str:
-        """The side as a Diagnostic names it: before, after or both."""
+        """The side on which the document could not be compared, as in Diagnostic: before, after or both."""
         return "both" if self.before and self.after else "before" if self.before else "after"
 
 
 class Document(Struct, frozen=True, kw_only=True):
     """The parsed contents of one `specs.md`: the specs of one package in one tag.
 
-    package, tag: their names; the tag is empty if the document names none.
+    package, tag: the names of both; the tag is "" if the document names none.
     specs: signatures by hash, or by other keys where records have no hashes.
     facts: all versions, stacks, compilers and so on that the specs have, by the names of `PackageChange.facts`.
-    compiler_form: the notation in which it writes compilers.
-    has_hashes: whether each record has a hash.  diagnostics: problems with parts of it.
+    compiler_form: the notation of compilers in the document.
+    has_hashes: whether each record has a hash.  diagnostics: problems with parts of the document.
     """
 
     package: str
@@ -349,8 +349,8 @@ class Document(Struct, frozen=True, kw_only=True):
 class Side(Struct, frozen=True, kw_only=True):
     """One of the two states that are compared.
 
-    name: as the user named it.  tag: the one that is compared, or None.
-    revision: 40 or 64 hex digits, or None without git.  time: of the revision, in RFC 3339 and UTC, or None.
+    name: the name that the user gave the state.  tag: the tag that is compared, or None.
+    revision: 40 or 64 hex digits, or None without git.  time: the time of the revision, in RFC 3339 and UTC, or None.
     """
 
     name: str
@@ -360,7 +360,7 @@ class Side(Struct, frozen=True, kw_only=True):
 
 
 class Delta(Struct, frozen=True, gc=False):
-    """The added and removed values of one fact, sorted."""
+    """The sorted values that were added to one fact of a package, such as its versions, and removed from it."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -372,7 +372,7 @@ class Delta(Struct, frozen=True, gc=False):
 class StackVersions(Struct, frozen=True, gc=False):
     """The versions of one package in one stack.
 
-    stack: its name.  before, after: versions, oldest first.  verdict: what happened, as in a place.
+    stack: its name.  before, after: its versions in each state, oldest first.  verdict: what happened to them.
     """
 
     stack: str
@@ -398,14 +398,14 @@ MISSED = (LossClass.GOING, LossClass.OTHER, LossClass.GONE)  # readers must know
 class Loss(Struct, frozen=True, kw_only=True):
     """What a tag still has instead of the newest version that a place or machine lost.
 
-    loss_class: its class.  version: the lost version; empty if its records name none.
-    there: another version that is present: a newer one (other), or the newest of the older ones (gone).
-    stacks: those that build what is present.  target: that of what is present, if nothing as good is for the lost one.
-    compiler: that of what is present, if it differs from that of what is lost.
-    variants: those that what is present has and what is lost did not have.
-    older: losses of older versions that were lost with it, newest first; they do not count.
-    builds: the binaries that no stack builds any more (going), or one without a hash for each kind of what is gone.
-    has_copies: whether no stack builds equal binaries with other hashes (gone).  is_missed: whether readers must know.
+    loss_class: the class of the loss.  version: the lost version; "" if its records name none.
+    there: the newest version that is present, if it is newer (class other) or older (class gone) than the lost one.
+    stacks: the stacks that build what is present.  target: its target, if nothing as good is there for the lost target.
+    compiler: the compiler of the equal binary that is present, if the lost binaries had other compilers.
+    variants: the variants of what is present that the lost binaries did not have.
+    older: the losses of older versions in the same place or machine, newest first; they do not count.
+    builds: the binaries that no stack builds any more (class going), or one of each lost kind, without hash (class gone).
+    has_copies: whether equal binaries without a stack are left (class gone).  is_missed: whether readers must know.
     """
 
     loss_class: LossClass
@@ -421,7 +421,7 @@ class Loss(Struct, frozen=True, kw_only=True):
 
     @property
     def is_missed(self) -> bool:
-        """Whether readers must know about it: the tag has no equal binary that some stack builds."""
+        """Whether readers must know about the loss: the tag has no equal binary that some stack builds."""
         return self.loss_class in MISSED
 
 
@@ -437,19 +437,19 @@ class Outside(Struct, frozen=True, kw_only=True):
     """The builds outside of the selection in a place that lost all selected specs of a package."""
 
     version: str = ""  # the newest, if versions are selected
-    compilers: tuple[str, ...] = ()  # that the lost specs did not have
+    compilers: tuple[str, ...] = ()  # compilers that the lost specs did not have
     oses: tuple[str, ...] = ()  # likewise
-    targets: tuple[str, ...] = ()  # for which the stack has it newly
+    targets: tuple[str, ...] = ()  # targets for which the stack has the package now and had not before
 
 
 class PlaceChange(Struct, frozen=True, kw_only=True):
     """The change of a package in one place.
 
-    stack, target: the place.  place: both in one value.  before, after: its versions there, oldest first.
-    verdict: what happened.  kinds: all kinds of its changes.
-    loss: what the tag still has instead, if the place is lost.  machines: those of it, if the place is lost or gained.
-    outside: what the place has outside of the selection, if it is lost in a selection only.
-    variants: those that an up- or downgrade lost and gained, where the place has others of the same name.
+    stack, target: the place.  place: both in one value.  before, after: the versions there in each state, oldest first.
+    verdict: what happened there.  kinds: all kinds of change there.
+    loss: what the tag still has instead, if the place is lost.  machines: its machines, if it is lost or gained.
+    outside: what the place has outside of the selection, if it lost only selected builds.
+    variants: the variants that an up- or downgrade removed and added, if the place has their names in both states.
     """
 
     stack: str
@@ -490,7 +490,7 @@ class SignatureCount(Struct, frozen=True, gc=False):
     signature: Signature
     count: int
     spec_class: SpecClass
-    counterpart: Signature | None = None  # with another compiler, system or target in the same stack
+    counterpart: Signature | None = None  # of the other state: another compiler, system or target in the same stack
 
 
 class SpecMatch(Struct, frozen=True, gc=False):
@@ -505,7 +505,7 @@ class SpecMatch(Struct, frozen=True, gc=False):
 
 
 class StackChange(Struct, frozen=True, gc=False):
-    """A kept spec whose stacks changed; without stacks in `after`, it is unreferenced."""
+    """A spec that kept its hash and changed its stacks; if `after` has none, no stack builds it any more."""
 
     hash: str
     before: Signature
@@ -527,15 +527,15 @@ class StackChange(Struct, frozen=True, gc=False):
 class SpecCounts(Struct, frozen=True, gc=False):
     """The numbers of specs, of added and removed ones, and of each way in which these changed; they add up.
 
-    before, after: all specs of either side.  added, removed: those whose hash only one side has, and `entered` or `left`.
+    before, after: all specs of each state.  added, removed: specs whose hash only one has, and `entered` or `left`.
     rebuilt, moved, upgraded, downgraded, recompiled, reconfigured: pairs of a removed and an added spec, by what differs.
-    paired: the sum of these.  new, gone: added and removed specs without a pair.
+    paired: the sum of these pairs.  new, gone: added and removed specs without a pair.
     pruned, lost, replaced, retired, dropped, surplus: those of `gone`, by class.
     unreferenced_new, gained, successor, extended, new_combination, extra_copy: those of `new`, by class.
     net_added, net_removed: added and removed specs that are not rebuilt.
     unreferenced: specs that no stack builds any more.
-    entered, left: of a selection, added and removed specs whose pair is outside of it, and kept specs that came into it
-    or left it.  adds_up: whether nothing was counted twice or left out.
+    entered, left: kept specs that came into the selection or left it, and added or removed specs that are paired with
+    one outside of it.  adds_up: whether nothing was counted twice or left out.
     """
 
     before: int = 0
@@ -594,18 +594,18 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     """All changes of one package between two states of one tag.
 
     package: its name.  status: whether it was added, removed or changed.  kinds: all kinds of its changes.
-    facts: what was added and removed, by "versions", "stacks", "compilers", "oses", "platforms", "targets", "variants".
-    before, after: all values of each fact on either side.  counts: the numbers of its specs.
+    facts: the added and removed values, by "versions", "stacks", "compilers", "oses", "platforms", "targets", "variants".
+    before, after: all values of each fact in either state.  counts: the numbers of its specs.
     stack_versions: the stacks whose versions changed.
-    places: the stacks, each with one target, that changed, with verdict and loss.  machines_lost: lost machines in them.
-    added, removed: specs, sorted by hash, with those that entered or left a selection.
-    added_specs, removed_specs: the same by hash.
-    added_hashes, removed_hashes: only specs whose hash the other side lacks, or which names another spec there.
-    matches: added specs that took the place of removed ones, counted by signature.
-    new, gone: those that did not, counted by signature, with their class.  restacked: kept specs whose stacks changed.
-    unreferenced: all hashes that no stack builds any more.  newly_unreferenced: those of them that one built before.
-    specs_before, specs_after: all specs of either side, with compilers in the same form.
-    is_compiler_unknown: whether one of the documents writes compilers in another form.
+    places: the changed places, with verdict and loss.  machines_lost: the machines lost by places that keep others.
+    added, removed: the added and removed specs, sorted by hash, also those that entered or left a selection.
+    added_specs, removed_specs: the same specs, by hash.
+    added_hashes, removed_hashes: only specs whose hash the other state lacks or has for another spec, by hash.
+    matches: added specs paired with the removed ones that they replaced, counted by signature.
+    new, gone: added and removed specs without a pair, by signature and class.  restacked: kept specs in other stacks.
+    unreferenced: the hashes of all specs that no stack builds.  newly_unreferenced: those new or built before.
+    specs_before, specs_after: all specs of either state, in the same spelling.
+    is_compiler_unknown: whether the two documents write compilers in different forms.
     is_pruned: whether specs that no stack builds will be removed some day.
     """
 
@@ -716,7 +716,7 @@ def places_of(signatures: Iterable[Signature]) -> frozenset[Place]:
 
 
 def versions_by_stack(signatures: Iterable[Signature]) -> Mapping[str, Set[str]]:
-    """Return the versions in each stack."""
+    """Return, by stack, the versions of its specs."""
     by_stack: defaultdict[str, set[str]] = defaultdict(set)
     for stacks, versions in {(signature.stacks, signature.versions) for signature in signatures}:
         for stack in stacks:
@@ -725,6 +725,6 @@ def versions_by_stack(signatures: Iterable[Signature]) -> Mapping[str, Set[str]]
 
 
 def kind_of_fact(name: str, *, is_added: bool) -> Kind:
-    """Return the kind of change if a value of this fact (versions, stacks, ...) is added or, otherwise, removed."""
+    """Return the kind of change for a value of the fact `name` ("versions", ...) that was added or, else, removed."""
     _, if_removed, if_added = _FACTS[name]
     return if_added if is_added else if_removed

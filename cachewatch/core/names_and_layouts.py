@@ -29,18 +29,18 @@ def is_snapshot(tag: str) -> bool:
 
 
 def day_of_snapshot(tag: str) -> str:
-    """Return the day of a snapshot, 2026-11-01; "" for another tag."""
+    """Return the day of a snapshot, such as 2026-11-01; "" if the tag is not a snapshot."""
     match = _SNAPSHOT.fullmatch(tag)
     return match["day"] if match else ""
 
 
 def is_mutable(tag: str | None) -> bool:
-    """Tell whether the specs of `tag` change; those of snapshots and releases do not."""
+    """Tell whether the specs of `tag` may change: True, also for None, unless it is a snapshot or a release."""
     return tag is None or series(tag) is None
 
 
 def predecessors(tags: Iterable[str]) -> dict[str, str]:
-    """Return the tag before each of `tags` in its series; tags without one are left out."""
+    """Return, by tag, the tag before it in its series; the first tags of series, and tags without one, are left out."""
     before: dict[str, str] = {}
     newest: dict[str, str] = {}  # by series
     for tag in sorted(tags, key=version_key):
@@ -86,10 +86,10 @@ def is_name(name: bytes) -> bool:
 
 
 class Layout(Struct, frozen=True, dict=True):
-    """Where the documents of a repository are: where the pattern says or, without one, in `_cache/` or anywhere.
+    """The places of the documents in a repository: as `pattern` says or, if it is "", in `_cache/` or else anywhere.
 
-    A pattern is a path such as `catalogue/{tag}/{package}/specs.md`. Each placeholder, and `*`, stands for one name or
-    a part of it; a placeholder that is repeated, for the same. Without `_cache/`, any text file with records is a document.
+    A pattern is a path such as `catalogue/{tag}/{package}/specs.md`. Each placeholder, and each `*`, matches a name or
+    a part of one; a repeated placeholder, the same text. Without `_cache/`, any text file with records is a document.
     """
 
     pattern: str = ""
@@ -125,7 +125,7 @@ class Layout(Struct, frozen=True, dict=True):
 
     @property
     def folder(self) -> str:
-        """The folder that contains all documents; "" for anywhere."""
+        """The folder that contains all documents; "" if they may be anywhere."""
         return re.split(r"[{*]", self.pattern, maxsplit=1)[0].rpartition("/")[0]
 
     @property
@@ -140,7 +140,7 @@ class Layout(Struct, frozen=True, dict=True):
         return self._regex.fullmatch(path) is not None if self.pattern else path.endswith(ENDINGS)
 
     def names(self, path: str, title: str = "", category: str = "") -> tuple[str, str]:
-        """Return the tag and package of the document at `path`: by the pattern, else its own `category` and `title`."""
+        """Return the tag and package of a document: by the pattern, else its `category` and `title`, else `path`."""
         if self.pattern:
             found = self._regex.fullmatch(path)
             named = found.groupdict() if found else {}
@@ -164,12 +164,12 @@ ANYWHERE = Layout()  # if the user names none
 
 
 def not_compared(what: str) -> str:
-    """Return the message that documents outside `_cache/` are not compared; `what` counts them, or is ""."""
+    """Return the message that documents outside `_cache/` are not compared; it begins with `what`, such as "2 are "."""
     return f"{what}not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
 
 
 def why_contested(paths: Sequence[str], root: str = "") -> str:
-    """Return the message that these files, which lie below `root`, are documents of the same package and tag."""
+    """Return the message that the files `root` + `paths` are documents of the same package and tag."""
     more = f" and {len(paths) - 2} more" if len(paths) > 2 else ""
     return f"{root}{paths[0]} and {root}{paths[1]}{more} are documents of the same package and tag; keep one of them"
 

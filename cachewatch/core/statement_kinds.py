@@ -1,4 +1,4 @@
-"""The values of statements, each with one cause and all items that it explains, and the order of their kinds (docs/laws.md).
+"""Statements, each with one cause and all items that it explains, and their kinds in order (docs/laws.md).
 
 An item is a removed spec, an added spec, or a kept one whose stacks changed; the two of a pair stay together. Every
 item is in exactly one statement.
@@ -101,7 +101,7 @@ OF_VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LON
 
 
 class Attribute(NamedTuple):
-    """A value of a compiler, operating system, target or variant."""
+    """A value that specs can have: a compiler, an operating system, a target or a variant."""
 
     kind: Kind
     text: str
@@ -115,23 +115,25 @@ class Attribute(NamedTuple):
 class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     """What happened to some items of one package; a report describes it in one line.
 
-    kind: what happened.  places: where it happened.  before, after: versions, or parts of a configuration.
-    stays: of an upgrade, where in the whole tag an old version still is, but for stacks that are behind with it as their
-    newest one; of a downgrade, where the new version was before.  outside: of `stays`, those without selected builds.
-    behind: of an upgrade, selected stacks whose newest version is older than the new one, with that version.
+    kind: what happened.  places: where it happened.  before, after: versions, or compilers, systems and variants.
+    stays: of an upgrade, the old versions that are still in the tag, each with a place, unless it is the newest of a
+    stack that is behind; of a downgrade, the new versions with places that had them before.
+    outside: the pairs in `stays` of which no build is selected.
+    behind: of an upgrade, each selected stack whose newest version is older than the new one, with that version.
     of_stacks: of an upgrade, the number of selected stacks that have selected builds of the package now; of a downgrade,
-    of all stacks that have any.  is_in_some: whether others of these stacks have the package for one of its
-    targets; with an upgrade for usual machines, only those that are behind.
-    replaced: versions that places of an upgrade do not have any more.
-    pairs: of an up- or downgrade, the newest versions before and after.
-    variants: those that places of an up- or downgrade lost and gained, beside others of the same name.
-    still_there: old versions of an upgrade that some stack still has.
-    machine: the lost machine.  is_system: whether before and after are platforms, operating systems and targets.
-    versions: of these specs, if before and after are systems; of a gained place, those that are newer than the package had.
-    targets: of a downgrade, its targets, if a stack has as new a version for another target.  systems: the
-    platforms and operating systems of its places.
-    remaining: the values of other such specs in these stacks (systems and targets, compilers and variants, or versions);
-    of a gained place, its operating systems if its stack had the package for none of them.
+    the number of all stacks that have any.
+    is_in_some: whether one of these stacks that has no place in the story has the package for a target of the story; of
+    an upgrade for usual machines, only stacks that are behind count.
+    replaced: the versions that places of an upgrade do not have any more.
+    pairs: of an up- or downgrade, the newest versions of places before and after.
+    variants: the variants that places of an up- or downgrade lost and gained, if they keep others of the same name.
+    still_there: the old versions of an upgrade that some stack still has.
+    machine: the lost machine.  is_system: whether `before` and `after` begin with platforms or operating systems.
+    versions: the versions of the specs if `is_system`; of a gained place, those newer than all that the package had.
+    targets: the targets of a downgrade, if one of its stacks has as new a version for another target.
+    systems: the platforms and operating systems of a downgrade, each with the place.
+    remaining: the values that other specs in these stacks still have (systems, compilers, variants or versions); of a
+    gained place, its operating systems if its stack had the package for none of them.
     """
 
     kind: StatementKind
@@ -161,7 +163,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
 
 
 class Counts(Struct, frozen=True, gc=False):
-    """How many specs the items have."""
+    """The numbers of specs in items: vanished, new and kept ones."""
 
     vanished: int = 0
     new: int = 0
@@ -177,7 +179,7 @@ class Counts(Struct, frozen=True, gc=False):
 
     @property
     def total(self) -> int:
-        """The number of all items; a pair counts as two."""
+        """The number of all specs; a pair counts as two."""
         return self.vanished + self.new + self.kept
 
     @property
@@ -192,12 +194,12 @@ class Counts(Struct, frozen=True, gc=False):
 
     @property
     def beside(self) -> int:
-        """The number of new specs without a removed counterpart."""
+        """The number of new specs in excess of vanished ones: nothing vanished in their place."""
         return self.new - self.vanished - self.alone
 
     @property
     def never_built(self) -> int:
-        """The number of new specs that no stack builds and that replaced none; nothing ended with them."""
+        """The number of new specs that no stack builds and that replaced no other specs."""
         return max(0, min(self.unbuilt_new, self.beside))
 
     @property
@@ -207,7 +209,7 @@ class Counts(Struct, frozen=True, gc=False):
 
 
 class _Changed(Struct, frozen=True, kw_only=True):
-    """What items of one package, and a line about them, have in common."""
+    """The fields that Items, and a Line about them, have in common."""
 
     package: str
     left: frozenset[str] = frozenset()  # stacks that they left
@@ -223,7 +225,7 @@ class _Changed(Struct, frozen=True, kw_only=True):
 
 
 class Items(_Changed, frozen=True, kw_only=True, gc=False):
-    """Items of one package with the same change: specs that were removed, added, paired, or changed their stacks."""
+    """Items of one package with the same change: specs that were removed, added or paired, or that changed stacks."""
 
     stories: tuple[Story, ...]  # possible descriptions; the first that no other statement explains is used
     gone_values: frozenset[Attribute] = frozenset()  # of vanished specs, that their stacks no longer have
@@ -239,8 +241,8 @@ class Items(_Changed, frozen=True, kw_only=True, gc=False):
 class Stay(Struct, frozen=True, kw_only=True):
     """For how long something had been present without interruption before it was removed."""
 
-    day: str  # 2026-03-02, UTC
-    or_before: bool = False
+    day: str  # the first one, in UTC: 2026-03-02
+    or_before: bool = False  # it may have been present earlier: the record begins on this day
     days: float | None = None  # until it was removed; None if unknown
     is_least: bool = False  # `days` ends at the revision reported last, as the removal is not dated
 
@@ -268,7 +270,7 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     systems: tuple[str, ...] = ()
     is_of_removed: bool = False  # the tag has no builds of the package any more
     was: tuple[Place, ...] = ()  # the place in stacks that were renamed
-    told_as: StatementKind | None = None  # a renamed stack has an up- or downgrade instead
+    told_as: StatementKind | None = None  # the up- or downgrade that the place has under the new name of its stack
 
     @property
     def name(self) -> str:
@@ -294,7 +296,7 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
 
 
 class Turnover(Struct, frozen=True):
-    """How many hashes of the earlier state are gone, by what became of their binaries."""
+    """The number of hashes in the earlier state (`before`), and of those that are gone, by what became of them."""
 
     before: int
     rebuilt: int
@@ -324,9 +326,9 @@ class Line(_Changed, frozen=True, kw_only=True):
 
 
 class Effect(Struct, frozen=True, gc=False):
-    """A consequence of a statement; its packages are not counted again elsewhere.
+    """A consequence that a statement mentions; its packages are not counted in any other statement.
 
-    A statement about changed values also has those of its specs that changed, too, as `before` and `after`.
+    In a statement about changed values, `before` and `after` are other values of the same specs that changed, too.
     """
 
     kind: StatementKind
@@ -338,7 +340,7 @@ class Effect(Struct, frozen=True, gc=False):
 
 
 class CauseCount(Struct, frozen=True):
-    """A cause, the number of rebuilt specs attributed to it, and their packages. Each spec has one cause."""
+    """A cause, the number of rebuilt specs attributed to it, and their packages. Each spec counts for one cause."""
 
     cause: Cause
     specs: int
@@ -348,20 +350,21 @@ class CauseCount(Struct, frozen=True):
 class Statement(Struct, frozen=True, kw_only=True):
     """One cause with everything that it explains.
 
-    kind: what happened.  name: that of the tag, stack, package or place.  id: unique among the statements of a tag.
-    before, after: the values of which one replaced the other, such as compilers or versions.
-    packages, places, stacks: what it concerns.  counts: the numbers of specs.
+    kind: what happened.  name: the tag, stack, package or place.  id: unique among the statements of a tag.
+    before, after: the values that were replaced and those that replaced them, such as compilers or versions.
+    packages, places, stacks: all that the statement concerns.  counts: the numbers of specs.
     elsewhere: the number of specs of a new or removed stack or package that other statements count.
-    of: how many specs it concerns in the whole tag, if only some are selected.
-    of_packages: how many packages the tag has, if it is about the whole tag.
-    exceptions: packages to which the same could have happened, but did not.
-    effects: consequences that no other statement counts.  causes: of rebuilds, most specs first, if a graph is recorded.
+    of: the number of specs in the whole tag, if the statement is about the tag and only some specs are selected.
+    of_packages: the number of packages of the tag, if the statement is about the whole tag.
+    exceptions: the packages to which the same could have happened, but did not.
+    effects: consequences that no other statement counts.
+    causes: the causes of rebuilds, those of most specs first, if a graph is recorded.
     lines: what happened to each package.  kinds: the kinds of changes.
-    losses: lost places and machines that it explains.  worst: the worst class of them, or None.
-    turnover: how many hashes are gone, or None.  severity: how much it matters to readers.
+    losses: the lost places and machines that it explains.  worst: the worst class of these losses, or None.
+    turnover: the numbers of hashes that are gone, or None.  severity: how much the statement matters to readers.
     is_harmless: whether it is about a lost place or machine, and the tag still has the lost specs or equal ones.
-    is_everywhere: of changed values, whether they changed in every stack in which its packages had the old ones.
-    attributes: what changed values are: compilers, operating systems, targets or variants.
+    is_everywhere: whether changed values changed in every stack in which the packages had the old ones.
+    attributes: the kinds of the changed values (compiler, operating system, target or variant).
     """
 
     kind: StatementKind
@@ -397,12 +400,12 @@ class Statement(Struct, frozen=True, kw_only=True):
 
     @property
     def is_harmless(self) -> bool:
-        """Whether it is about a lost place or machine whose lost specs the tag still has, or equal ones."""
+        """Whether it is about a lost place or machine, and the tag still has the lost specs or equal ones."""
         return self.kind in LOSSES and self.worst in (None, LossClass.KEPT, LossClass.EQUAL)
 
     @property
     def severity(self) -> Severity:
-        """How much it matters to readers: that of its kind, or less if it is harmless."""
+        """How much the statement matters to readers: as its kind says, or NEWS if it is harmless."""
         return Severity.NEWS if self.is_harmless else self.kind.severity
 
 
@@ -421,19 +424,19 @@ def lacking(statements: Iterable[Statement], wanted: LossClass = LossClass.GONE)
 
 
 def lost_packages(statements: Collection[Statement]) -> tuple[str, ...]:
-    """Return the packages that a new snapshot lacks, or lacks in some place."""
+    """Return the packages, sorted, that were removed or that lost a place without a replacement (class gone)."""
     return tuple(sorted({*lacking(statements), *removed_packages(statements)}))
 
 
 def removed_packages(statements: Iterable[Statement]) -> frozenset[str]:
-    """Return the packages that the tag does not have any more."""
+    """Return the packages that the tag does not have any more, as the statements say."""
     return frozenset(
         package for one in statements if one.kind is StatementKind.PACKAGE_REMOVED for package in one.packages
     )
 
 
 def in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-    """Sort statements by the rank of their kind, then by their numbers of items (of a lost place: all) and stacks."""
+    """Return statements by the rank of their kind, then those with most specs, then those with most stacks, first."""
 
     def key(one: Statement) -> tuple[object, ...]:
         items = max(one.counts.total, sum(line.here.total for line in one.lines))

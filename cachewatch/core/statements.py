@@ -1,9 +1,9 @@
 """Combine changes into statements.
 
-Each item (see Items in statement_kinds.py) goes to the first that explains it: a statement about its whole tag or a
-stack; one about a suspicious loss, changed values, a prune or a wave of rebuilds; else that of the first of its stories
-that no new or removed stack explains. The whole tag is judged before (stacks_prunes_suspicion.py). `select_statements`
-drops nothing: statements that are not shown line by line remain in `rest`, to be summed up. The rules are in
+Each item (see Items in statement_kinds.py) goes to the first statement that explains it: one about its whole tag or a
+stack; one about a suspicious loss, changed values, a prune or a wave of rebuilds; else the statement of the first of its
+stories that no new or removed stack explains. The whole tag is judged before (stacks_prunes_suspicion.py).
+`select_statements` drops nothing: it also returns what is not selected, so that reports can sum it up. The rules are in
 docs/laws.md.
 """
 
@@ -51,7 +51,7 @@ OF_STACKS = (StatementKind.STACK_MERGED, StatementKind.STACK_REMOVED, StatementK
 
 
 class _Head(Struct, frozen=True):
-    """The values that distinguish one statement from another."""
+    """The values that distinguish one statement from another; items with equal heads are in one statement."""
 
     kind: StatementKind
     name: str = ""
@@ -87,7 +87,7 @@ class _Assignment:
                 self._values[package].append(one)
 
     def of_items(self, items: Items) -> tuple[_Head, Story]:
-        """Return the statement to which items belong, and the story with which it describes them."""
+        """Return the head of the statement to which items belong, and the story by which it describes them."""
         first, judgement = items.stories[0], self.judgement
         if judgement.whole is not None:
             return _Head(judgement.whole, self._tag), first
@@ -100,7 +100,7 @@ class _Assignment:
         return _Head(story.kind, name), story
 
     def _of_tag(self, items: Items, story: Story) -> _Head | None:
-        """Return the statement about the whole tag, but not about a stack, that explains the items, or None."""
+        """Return the head of the statement about the whole tag, not about a stack, that explains the items, or None."""
         judgement = self.judgement
         if judgement.suspicion and story.kind in (StatementKind.PACKAGE_REMOVED, *LOSSES):
             return self.suspicious
@@ -113,7 +113,7 @@ class _Assignment:
         return _Head(StatementKind.REBUILD_WAVE) if judgement.is_wave and items.is_again else None
 
     def of_loss(self, lost: OwnedLoss) -> _Head:
-        """Return the statement for a lost place or machine."""
+        """Return the head of the statement that reports a lost place or machine."""
         judgement, place = self.judgement, lost.place
         if judgement.whole is not None:
             return _Head(judgement.whole, self._tag)
@@ -131,17 +131,17 @@ class _Assignment:
         return _Head(StatementKind.MACHINE_LOST if lost.machine else StatementKind.PLACE_LOST, lost.name)
 
     def values_of(self, package: str, stacks: Set[str]) -> tuple[str, ...]:
-        """Return the compilers, systems and variants that a package has newly in these stacks, for its upgrade."""
+        """Return the values (compilers, variants, ...) that widespread changes brought to a package in `stacks`."""
         found = (one for one in self._values[package] if one.kind is not StatementKind.NO_LONGER)
         return tuple(value.text for one in found if not stacks.isdisjoint(one.stacks) for value in one.after)
 
     @property
     def suspicious(self) -> _Head:
-        """The statement that losses are suspicious."""
+        """The head of the statement that losses are suspicious."""
         return _Head(StatementKind.SUSPICIOUS, self.judgement.suspicion)
 
     def _of_stacks(self, left: Set[str], joined: Set[str]) -> _Head | None:
-        """Return the statement about a stack if stacks that left or joined the tag explain all changed places."""
+        """Return the head of a statement about a stack, if all of `left` left the tag and all of `joined` joined it."""
         if not (left or joined) or not (left <= self._lost and joined <= self._gained):
             return None
         stack = min(left | joined, key=self._ranks.__getitem__)
@@ -150,7 +150,7 @@ class _Assignment:
         return _Head(StatementKind.STACK_REMOVED if stack in self._lost else StatementKind.STACK_ADDED, stack)
 
     def also_about(self, items: Items, counted_in: _Head) -> Iterator[_Head]:
-        """Yield statements about stacks that mention these items, although `counted_in` counts them."""
+        """Yield the heads of other statements about stacks that mention items, which `counted_in` counts."""
         if self.judgement.whole is None:
             for left, joined in ((items.left & self._lost, frozenset()), (frozenset(), items.joined & self._gained)):
                 for stack in left | joined:
@@ -159,7 +159,7 @@ class _Assignment:
                         yield head
 
     def _story(self, items: Items) -> Story:
-        """Return the first story that no removed or new stack of the tag explains."""
+        """Return the first story that no removed or new stack of the tag explains; else the last, as one of copies."""
         told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self.new_stacks(items)}
         for story in items.stories:
             if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
@@ -169,7 +169,7 @@ class _Assignment:
         return replace(last, kind=_INSTEAD.get(last.kind, last.kind))
 
     def new_stacks(self, items: Items) -> Set[str]:
-        """Return the stacks whose places are told with the stack."""
+        """Return the new stacks whose gained places are reported with the stack, not with the package."""
         return self._gained - self.renamed if items.is_renamed else self._gained
 
 
@@ -185,8 +185,8 @@ def statements_of(
     """Return statements about all `items` of a tag, most important first.
 
     Each item, lost place, lost machine and package with changed versions is in exactly one statement. If the items are
-    only a selection, `part` has the number of packages of the whole tag and a function that tells which packages are
-    selected in which stacks; statements on the whole tag then have the total numbers, too.
+    only a selection, `part` has the number of packages of the whole tag, and a function that tells whether a package is
+    selected in a stack; statements on the whole tag then have the total numbers, too.
     """
     packages, takes = part or (0, lambda _package, _stack: True)
     assignment = _Assignment(judgement, tag)
@@ -228,7 +228,7 @@ def statements_of(
 
 
 def _add_renamings(items: Iterable[Items], taken_by: defaultdict[_Head, _Taken], assignment: _Assignment) -> None:
-    """Add the statements on renamed stacks of which all that is selected is counted in other statements."""
+    """Add to `taken_by` statements on renamed stacks that have none, because others count all their selected items."""
     told = frozenset(taken_by)
     for member in items if assignment.renamed else ():
         for stack in member.stacks & assignment.renamed if member.is_renamed else ():
@@ -241,7 +241,7 @@ def _add_renamings(items: Iterable[Items], taken_by: defaultdict[_Head, _Taken],
 def _add_gained(
     gained: Iterable[tuple[Items, Story]], taken_by: defaultdict[_Head, _Taken], assignment: _Assignment
 ) -> None:
-    """Add the gained places that no statement names, as their specs are shared with places of other stories."""
+    """Add to `taken_by` the gained places that no statement names yet, because other stories took their specs."""
     head = _Head(StatementKind.PLACE_GAINED)
     told = (
         {(items.package, place) for items, story in taken_by[head].items for place in story.places}
@@ -256,9 +256,9 @@ def _add_gained(
 
 
 def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Taken]) -> None:
-    """Add all specs that each place and machine lost, and all that no stack builds, whatever statement counts them.
+    """Add to `taken_by` all specs that each place and machine lost or that no stack builds, even if counted elsewhere.
 
-    Of an added or removed package, add the specs that are counted with stacks.
+    For an added or removed package, add the specs that statements about stacks count.
     """
     unbuilt = taken_by.get(_Head(StatementKind.UNREFERENCED))
     told = {id(one) for head, taken in taken_by.items() if head.kind in _BY_PACKAGE for one, _ in taken.items}
@@ -276,7 +276,7 @@ def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Take
 
 
 def counted(items: Sequence[Items], judgement: Judgement, tag: str) -> Judgement:
-    """Return `judgement` with the number of items in each statement about the whole tag, and of pruned specs."""
+    """Return `judgement` with the numbers of specs in each statement about the whole tag, and of pruned specs."""
     counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
     pruned = Counter[str]()
     assignment = _Assignment(judgement, tag)
@@ -355,7 +355,7 @@ def _kinds(head: _Head, parts: Iterable[Line | OwnedLoss]) -> Iterator[Kind]:
 
 
 def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
-    """Yield the other consequences of a statement about a stack or about changed values, with their packages."""
+    """Yield the other consequences of a statement about a stack or about changed values; nothing for others."""
     if head.kind not in (*OF_STACKS, *OF_VALUES):
         return
     packages: defaultdict[StatementKind, set[str]] = defaultdict(set)
@@ -372,7 +372,7 @@ def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
 
 
 def _other_values(change: ValueChange, taken: _Taken) -> Iterator[Effect]:
-    """Yield the other values that specs of changed values gained or lost, those of most specs first."""
+    """Yield the other values that the specs of a value change gained or lost, those of most specs first."""
     texts: defaultdict[tuple[str, Kind, str], tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
     counts: Counter[tuple[str, Kind, str, int]] = Counter()
     for items, _ in taken.items:
@@ -404,7 +404,7 @@ def _other_values(change: ValueChange, taken: _Taken) -> Iterator[Effect]:
 
 
 def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line]:
-    """Yield the lines of a statement; all losses, or all versions, of a package share one line."""
+    """Yield the lines of a statement, most specs first; all losses, or all versions, of a package share a line."""
     groups: defaultdict[tuple[object, ...], list[tuple[Items | None, Story]]] = defaultdict(list)
     is_one_line, is_of_stack = head.kind in (*LOSSES, *BY_VERSION), head.kind in OF_STACKS
     for items, story in taken.items:
@@ -441,7 +441,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
 
 
 def _with_other_changes(line: Line, members: Iterable[Items], assignment: _Assignment) -> Line:
-    """Add what changed with the versions: compilers and systems, and older versions in other stacks."""
+    """Return the line of an up- or downgrade with all that changed, too: values, and older versions in other stacks."""
     stacks = {place.stack for place in line.story.places}
     widespread = assignment.values_of(line.package, stacks)
     having: defaultdict[str, set[str]] = defaultdict(set)
@@ -530,23 +530,23 @@ def _joined(stories: Sequence[Story]) -> Story:
 
 
 WantsLine = Callable[[Line], bool]
-Wants = Callable[..., bool]  # of all kinds of a change, and of those by which it is called
+Wants = Callable[..., bool]  # takes all kinds of a change, and its own kinds, by which reports name it
 
 
 def of_kinds(statements: Iterable[Statement], wants: Wants) -> tuple[Statement, ...]:
-    """Return the statements of wanted kinds, with only their lines of these kinds."""
+    """Return the statements whose kinds `wants` accepts, each with only the lines whose kinds it accepts."""
     return select_statements(statements, lambda line: is_wanted(line, wants), wants)[0]
 
 
 def is_wanted(one: Statement | Line, wants: Wants) -> bool:
-    """Tell whether a statement or line is of a wanted kind, and the kind of its title, or the class of its loss, is not excluded."""
+    """Tell whether `wants` accepts all kinds of a statement or line, and those of its title and of its losses."""
     kind = one.kind if isinstance(one, Statement) else one.story.kind
     own = {kind, *(GROUPS["lost"] if kind in (StatementKind.PACKAGE_REMOVED, *LOSSES) else ())}
     return bool(wants(one.kinds, one.kinds & own))
 
 
 def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None]:
-    """Return the wanted part of a line and the rest, or None; a removed or new package, loss, or version is not divided."""
+    """Return the wanted part of a line and the rest; None for an empty one. Only lines with `members` are divided."""
     members = () if line.story.kind in BY_VERSION else line.members
     each = {items.kinds for items, _ in members}
     wanted = {kinds: wants_line(replace(line, kinds=kinds)) for kinds in each} if len(each) > 1 else {}
@@ -560,7 +560,7 @@ def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None
 def select_statements(
     statements: Iterable[Statement], wants_line: WantsLine, wants: Wants
 ) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
-    """Return the selected statements and the rest; those about packages are divided by `wants_line`, line by line."""
+    """Return selected statements and the rest: `wants` selects those about tags, `wants_line` the lines of others."""
     shown: list[Statement] = []
     rest: list[Statement] = []
     for statement in statements:
@@ -593,7 +593,7 @@ def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
 
 
 def without_packages(statement: Statement, silenced: Set[str]) -> Statement:
-    """Return a statement about a stack or about changed values without some of its packages; it keeps its places."""
+    """Return a statement about a stack or about changed values without `silenced` packages; it keeps all places."""
     lines = tuple(one for one in statement.lines if one.package not in silenced)
     losses = tuple(one for one in statement.losses if one.package not in silenced)
     effects = (replace(one, packages=own) for one in statement.effects if (own := _without(one.packages, silenced)))
@@ -629,7 +629,7 @@ class RebuiltSpecs(Struct, frozen=True, kw_only=True):
 def with_causes(
     statements: Iterable[Statement], rebuilt: Sequence[RebuiltSpecs], chooses: Callable[[Signature], bool]
 ) -> tuple[Statement, ...]:
-    """Add causes to the statements about rebuilt specs; only specs whose signatures `chooses` accepts count."""
+    """Return statements, those about rebuilt specs with causes; only signatures that `chooses` accepts count."""
     chosen = [one for one in rebuilt if chooses(one.signature)]
     return tuple(
         replace(one, causes=_causes_of(one, chosen)) if chosen and one.kind in OF_REBUILDS else one

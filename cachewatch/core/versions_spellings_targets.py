@@ -75,7 +75,7 @@ def newest(versions: Iterable[str]) -> str:
 
 
 def is_newer(version: str, than: str) -> bool:
-    """Tell whether `version` is newer than `than`; equal versions in another spelling, and "", are not."""
+    """Tell whether `version` is newer than `than`; False if Spack considers them equal or if one of them is ""."""
     return bool(version and than) and version_key(version)[:3] > version_key(than)[:3]
 
 
@@ -111,12 +111,12 @@ class VersionRange(Struct, frozen=True):
 
 
 def parse_ranges(text: str) -> tuple[VersionRange, ...]:
-    """Parse `@1.2:`, `@1.2.3`, `@=1.2` and lists such as `@1.2:1.4,2:`, with or without @. Raises UsageError."""
+    """Parse `@1.2:`, `@1.2.3`, `@=1.2` and lists such as `@1.2:1.4,2:`; @ is optional. Raises UsageError."""
     return tuple(_parse_range(part, text) for part in text.removeprefix("@").split(","))
 
 
 class Patterns(ABC):
-    """Patterns of which one must match a name. One that begins with ! excludes, and takes precedence; none match all."""
+    """A filter for names: no pattern that begins with ! may match and, if there are others, one of these must."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         self.patterns = tuple(patterns)
@@ -126,7 +126,7 @@ class Patterns(ABC):
 
     @abstractmethod
     def _tests(self, patterns: tuple[str, ...]) -> Sequence[Callable[[str], object]]:
-        """Return a test for each pattern, which takes a name."""
+        """Return functions that test a name; it matches the patterns if any of them says so."""
 
     def __reduce__(self) -> tuple[type["Patterns"], tuple[tuple[str, ...]]]:
         """Pickle only the patterns, which are compiled again."""
@@ -146,7 +146,7 @@ class Patterns(ABC):
 
 
 class Versions(Patterns):
-    """A filter for versions by ranges."""
+    """A filter for versions; its patterns are ranges as in `parse_ranges`."""
 
     def _tests(self, patterns: tuple[str, ...]) -> Sequence[Callable[[str], object]]:
         return [one.__contains__ for pattern in patterns for one in parse_ranges(pattern)]
@@ -208,7 +208,7 @@ def _segment(text: str) -> Segment:
 
 
 def _magnitude(digits: str) -> tuple[int, str]:
-    """Return length and digits, in the order of the numbers, which Python refuses to make of over 4,300 digits."""
+    """Return a key that sorts digits as numbers: length and text, because int() refuses more than 4,300 digits."""
     significant = digits.lstrip("0")
     return len(significant), significant
 
@@ -231,7 +231,7 @@ _PACKAGE_OF_COMPILER = {
 
 @lru_cache(maxsize=4096)
 def compiler(text: str | None) -> str:
-    """Spell a compiler as Spack 1.0 does: `gcc@=11.4.0` becomes `gcc@11.4.0`, `oneapi` its package's name."""
+    """Return a compiler as Spack 1.0 spells it: `gcc@11.4.0` for `gcc@=11.4.0`, `llvm` for `clang`, "none" for None."""
     if text is None or text in {"", "none", "null", "~", "None"}:
         return NO_COMPILER
     name, at, version = text.partition("@")
@@ -240,7 +240,7 @@ def compiler(text: str | None) -> str:
 
 @lru_cache(maxsize=4096)
 def variants(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Spell and sort variants: `x:=b,a` becomes `x=a,b`, `-x` becomes `~x`, and quotes around values are removed."""
+    """Return variants sorted and spelled alike: `x=a,b` for `x:=b,a`, `~x` for `-x`, without quotes around values."""
     # In Spack's order: by name, without the sign before it.
     return tuple(sorted(sorted(set(map(_variant, texts))), key=lambda variant: variant.lstrip("+~")))
 

@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 
 class PackageValues(Struct, frozen=True):
-    """The values (compilers, systems, targets, variants) of one package that changed, by stack."""
+    """The values (compilers, systems, targets, variants) that one package had, lost and gained, by stack."""
 
     had: Mapping[str, _Held] = {}  # in the earlier state
     gone: Mapping[str, frozenset[Attribute]] = {}  # that the stack no longer has
@@ -48,7 +48,7 @@ class PackageValues(Struct, frozen=True):
 
 
 def held_by(signature: Signature | None, by_stack: Mapping[str, frozenset[Attribute]]) -> frozenset[Attribute]:
-    """Return the values in `by_stack` that a spec has in its stacks."""
+    """Return the values that a spec has and that `by_stack` lists for one of its stacks; none if there is no spec."""
     if signature is None or not by_stack:
         return frozenset()
     own = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)
@@ -80,7 +80,7 @@ _SAME_VALUES = (MatchKind.REBUILT, MatchKind.UPGRADED, MatchKind.DOWNGRADED)
 
 
 def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | None = None) -> Mapping[str, _Held]:
-    """Return all values by stack; if given, only of stacks in `kept`, and variants only of its versions."""
+    """Return all values by stack; `kept`, if given, has the stacks that count, with the versions whose variants do."""
     members: defaultdict[str, list[tuple[str, str, str, tuple[str, ...]]]] = defaultdict(list)
     for one in signatures:
         for stack in one.stacks if kept is None else kept.keys() & one.stacks:
@@ -91,7 +91,7 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | No
 
 
 def _differing(own: _Held, other: _Held) -> frozenset[Attribute]:
-    """Return the values that only `own` has, for attributes that both sides give, or both do not give for some specs."""
+    """Return the values that only `own` has, but none of attributes that are "" somewhere or "none" on one side."""
     return frozenset(
         Attribute(kind, text)
         for kind, mine, theirs in zip(_KINDS, own, other, strict=True)
@@ -137,7 +137,7 @@ class ValueChange(Struct, frozen=True, kw_only=True):
         return " -> ".join(filter(None, sides))
 
     def explains(self, package: str, stacks: Set[str], gone: Set[Attribute], new: Set[Attribute]) -> bool:
-        """Tell whether it explains why specs left `stacks` with the values `gone`, or joined them with `new` ones."""
+        """Tell whether this change explains that specs in `stacks` lost the values `gone` or gained the `new` ones."""
         return (
             package in self.packages
             and not stacks.isdisjoint(self.stacks)
@@ -154,7 +154,7 @@ def _no_packages() -> _Packages:
 
 
 class TagValues(Struct):
-    """The values of the packages of a tag that changed, and the steps that they made."""
+    """The earlier values of the changed packages of a tag, and the steps by which they changed."""
 
     steps: defaultdict[Step, defaultdict[str, list[str]]] = field(  # packages by stack
         default_factory=lambda: defaultdict(partial(defaultdict, list))
@@ -162,7 +162,7 @@ class TagValues(Struct):
     had: defaultdict[str, _Packages] = field(default_factory=lambda: defaultdict(_no_packages))  # by stack, before
 
     def add(self, package: str, values: PackageValues, stacks: Set[str] | None = None) -> None:
-        """Add the values of one package that changed, those of `stacks` alone if given."""
+        """Add the values of one changed package; if `stacks` is given, only those in these stacks."""
         for stack, gone in values.gone.items():
             if stacks is None or stack in stacks:
                 for step in _steps(gone, values.new[stack]):
@@ -256,7 +256,7 @@ def _exceptions(
     taken: Mapping[Step, Mapping[str, Iterable[str]]],
     had: Callable[[str, Attribute], Iterable[str]],
 ) -> tuple[tuple[str, str], ...]:
-    """Return pairs of package and stack that still have one of the old values."""
+    """Return pairs of package and stack, sorted: the package still has one of the values `before` in the stack."""
     left = {
         (stack, step.before, package)
         for step, by_stack in taken.items()

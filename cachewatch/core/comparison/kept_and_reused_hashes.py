@@ -1,7 +1,7 @@
-"""Tell which hashes of two documents name the same spec on both sides, and which were reused for another one.
+"""Tell which hashes of two documents name the same spec in both, and which were reused for another spec.
 
-Both sides are brought into one form first, so that differences in writing are no changes. What no record of one side
-gives makes no difference either.
+Both documents are brought into one form first, so that differences in writing are no changes. An attribute that no
+record of one document gives makes no difference either.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,7 +21,7 @@ Hash = TypeVar("Hash", str, bytes | str)
 def in_one_form(
     old: Specs, new: Specs, *, has_hashes: bool, is_compiler_unknown: bool
 ) -> tuple[Specs, Specs, frozenset[str], tuple[str, ...]]:
-    """Return both sides, the hashes that name the same spec on both, and those of these whose signatures may differ.
+    """Return both sides, the kept hashes (those of the same spec on both), and kept ones whose signatures may differ.
 
     Each version has one spelling, and each kept hash one signature. Unless all records have hashes (`has_hashes`), equal
     records are kept instead. `is_compiler_unknown` tells that only one side writes compilers as before Spack 1.0.
@@ -89,7 +89,7 @@ def _is_given_in(side: Iterable[Signature], name: str) -> bool:
 
 
 def describe_not_written(before: Document | None, after: Document | None) -> str:
-    """Return a text that names the attributes which only one of two documents gives for specs that both have, or ""."""
+    """Return a text about attributes that only one document gives for the specs that both have; "" if none is."""
     if before is None or after is None or not (before.has_hashes and after.has_hashes):
         return ""
     common = before.specs.hashes & after.specs.hashes
@@ -112,9 +112,9 @@ def describe_not_written(before: Document | None, after: Document | None) -> str
 def reused_hashes(
     before: Mapping[Hash, Signature], after: Mapping[Hash, Signature], common: Iterable[Hash], unwritten: frozenset[str]
 ) -> frozenset[Hash]:
-    """Return the hashes among `common` that mean another spec in `after` than in `before`, and so are not kept specs.
+    """Return the hashes among `common` that name another spec in `after` than in `before`.
 
-    `unwritten` are the attributes that one side does not give at all.
+    `unwritten` are the attributes that no record of one side gives; they are not compared.
     """
     return frozenset([one for one in common if not is_same_spec(before[one], after[one], unwritten)])
 
@@ -126,7 +126,7 @@ def is_same_spec(before: Signature, after: Signature, unwritten: frozenset[str])
 
 
 def together(before: Signature, after: Signature) -> Signature:
-    """Combine two records that agree; of each attribute, the more precise value is kept."""
+    """Return two agreeing records of a spec combined, with the more precise value of each attribute."""
     # A missing value is smaller than all others, and a name without a version smaller than one with it. The order of
     # the two records does not matter.
     pairs = zip(astuple(before), astuple(after), strict=True)
@@ -134,7 +134,7 @@ def together(before: Signature, after: Signature) -> Signature:
 
 
 def describe_reused(removed: Specs, added: Specs) -> str:
-    """Return a text about the hashes that mean another spec than before and how the first one differs, or ""."""
+    """Return a text about the reused hashes, and how the spec of the first one changed; "" if none was reused."""
     hashes = sorted(removed.hashes & added.hashes)
     if not hashes:
         return ""
@@ -145,7 +145,7 @@ def describe_reused(removed: Specs, added: Specs) -> str:
 
 
 def describe_changes(before: Signature, after: Signature) -> str:
-    """Return the differences of two specs with the same hash as text: "version 0.3.1, now 0.4.0"."""
+    """Return the differences of two specs with the same hash as text, such as "version 0.3.1, now 0.4.0"."""
     return "; ".join(_difference(name, before, after) for name in _disagreeing(before, after))
 
 
@@ -182,7 +182,7 @@ def _agree(name: str, before: Any, after: Any, unwritten: frozenset[str]) -> boo
 
 
 def spellings_of(versions: Iterable[str]) -> Mapping[str, str]:
-    """Return a common spelling for each version that is written in several ways (1.2 and 1-2)."""
+    """Return the common spelling of each version that is to be respelled, such as 1.2 for 1-2 if both occur."""
     distinct = set(versions)
     spelling_of: dict[VersionKey, str] = {}
     # With dots first, as nearly everybody writes them.

@@ -92,7 +92,7 @@ class _Remains:
         target: str,
         builds: tuple[_Builds, _Builds],
     ) -> Loss:
-        """Return the loss of specs with one version and set of variants; `builds` are of stacks, and of none."""
+        """Return the loss of the specs `lost`; `builds` are those that stacks build now, and those that none builds."""
         there, unbuilt = builds
         same = [kept for signature in lost for kept in self._kept.get(signature, ())]
         built = [kept.after for kept in same if kept.after.stacks]
@@ -135,7 +135,7 @@ class _Remains:
 
 
 def _nearest(found: Sequence[Signature], target: str) -> tuple[Sequence[Signature], str]:
-    """Return the builds for the best target among `found`, and its name, if none of them is for `target`."""
+    """Return all of `found`, and "", if one is for `target`; else those for the best other target, and its name."""
     targets = {one.target for one in found}
     if not targets or target in targets:
         return found, ""

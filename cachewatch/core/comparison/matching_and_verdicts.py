@@ -107,7 +107,7 @@ def _newest_first(counts: BySignature) -> BySignature:
 
 
 def _take(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, key_of_new: Key) -> Iterator[SpecMatch]:
-    """Match signatures with equal keys in the order of both counts, and subtract the matches from these."""
+    """Yield matches of signatures with equal keys, in the order of both counts, and subtract them from both."""
     if not vanished or not new:
         return
     queues: defaultdict[Hashable, list[Signature]] = defaultdict(list)
@@ -128,7 +128,7 @@ def _take(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, ke
 
 
 def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: BySignature, new: BySignature) -> SpecMatch:
-    """Match as many specs of two signatures as there are, and subtract them from both counts."""
+    """Return the match of as many specs as both signatures have, and subtract it from both counts."""
     count = min(vanished[before], new[after])
     for counts, signature in ((vanished, before), (new, after)):
         counts[signature] -= count
@@ -140,7 +140,7 @@ def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: BySign
 def _take_nearest(
     kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, values: Callable[[Signature], tuple[str, ...]]
 ) -> Iterator[SpecMatch]:
-    """Match signatures with equal keys, those that differ in few of `values` before those that differ in more."""
+    """Yield matches of signatures with equal keys, fewest differing `values` first; subtract them from both counts."""
 
     def differing(pair: tuple[Signature, Signature]) -> tuple[object, ...]:
         # The order is the same whichever side is first.
@@ -164,7 +164,7 @@ def _take_nearest(
 
 
 def _take_without_compiler(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key) -> Iterator[SpecMatch]:
-    """Match specs whose compiler is unknown with specs that name one, and subtract the matches from both counts."""
+    """Yield matches of specs without a compiler with specs that name one, and subtract them from both counts."""
 
     def blind(signature: Signature) -> Hashable:
         return key(replace(signature, compiler=NO_COMPILER))
@@ -180,7 +180,7 @@ def _take_without_compiler(kind: MatchKind, vanished: BySignature, new: BySignat
 
 @lru_cache(maxsize=1024)
 def _regraded(before: tuple[str, ...], after: tuple[str, ...]) -> MatchKind | None:
-    """Tell whether the versions rise (UPGRADED) or fall (DOWNGRADED); None if neither, or if a side has no version."""
+    """Return UPGRADED if the versions rise, DOWNGRADED if they fall; None if neither, or if a side has none."""
     # Without the reference of a git version, and without its spelling.
     old, new = (sorted([version_key(version)[:3] for version in side], reverse=True) for side in (before, after))
     if old == new or not old or not new:
@@ -195,9 +195,9 @@ _EQUAL = sorted(product((True, False), repeat=3), key=lambda equal: -sum(equal))
 def matched_across(
     gone: Sequence[SignatureCount], new: Sequence[SignatureCount]
 ) -> tuple[tuple[SignatureCount, ...], tuple[SignatureCount, ...]]:
-    """Pair unmatched specs of different machines, and return both sides with the counterpart of each spec.
+    """Pair removed specs with new ones for other machines; return both sides, each spec with its counterpart if any.
 
-    Counterparts share a stack, their versions and their variants; those that differ least are paired first.
+    Counterparts share a stack, versions and variants; those that differ least (in compiler, too) are paired first.
     """
     if not gone or not new:
         return tuple(gone), tuple(new)
@@ -247,7 +247,7 @@ class _Free:
                 yield number, taken
 
     def _first(self, queues: Iterable[list[int]]) -> int | None:
-        """Return the lowest index in the queues that has specs left, and remove used-up indexes from the queues."""
+        """Return the lowest index in the queues that has specs left, or None; remove used-up ones from the queues."""
         for queue in queues:
             while queue and not self.left[queue[-1]]:
                 queue.pop()
@@ -282,7 +282,7 @@ _version = attrgetter("version")
 
 
 class PlaceJudgement(Struct, frozen=True):
-    """The verdict on one place, and its combinations and versions before and after; a version may be empty."""
+    """The verdict on one place, with its combinations and its versions (`old`, `new`; "" if unknown) in each state."""
 
     verdict: Verdict
     before: Combinations
@@ -313,7 +313,7 @@ class PlaceJudgement(Struct, frozen=True):
 
     @property
     def variants(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The variants that an up- or downgrade lost and gained, if the place has others of the same name in both states."""
+        """The variants that an up- or downgrade lost and gained, of names that the place has in both states."""
         if self.verdict not in REGRADED:
             return frozenset(), frozenset()
         had, has = (frozenset(map(_variants, side)) for side in (self.before, self.after))
@@ -327,7 +327,7 @@ _variants = attrgetter("variants")
 def _changed_variants(
     before: Set[tuple[str, ...]], after: Set[tuple[str, ...]]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the variants that only one side has, if the other has the same variants with other values."""
+    """Return the variants that only one side has, lost and gained, of names that both sides have."""
     had, has = (frozenset[str]().union(*side) for side in (before, after))
     lost, gained = that_matter(had - has), that_matter(has - had)
     names = set(map(variant_name, had)) & set(map(variant_name, has)) if lost or gained else ()
@@ -337,7 +337,7 @@ def _changed_variants(
 
 
 def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
-    """Return the combinations of a spec, one for each of its versions; without compiler if a side does not know it."""
+    """Return the combinations of a spec, one for each version; without its compiler if `is_compiler_unknown`."""
     compiler = NO_COMPILER if is_compiler_unknown else signature.compiler
     rest = (compiler, signature.os, signature.platform, signature.variants)
     return [Combination(version, *rest) for version in signature.versions or ("",)]
@@ -358,7 +358,7 @@ _OF_WHOLE_PLACES = (Verdict.LOST, Verdict.GAINED)
 
 
 def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place, Loss]) -> tuple[PlaceChange, ...]:
-    """Return the verdicts for reports: with versions, oldest first, and with the losses of lost places."""
+    """Return the judged places as values for reports, with sorted versions, and with the losses of lost places."""
     changes = []
     for place, judgement in judged.items():
         variants = judgement.variants
@@ -396,7 +396,7 @@ def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]
 def seen_in_stacks(
     matches: Iterable[SpecMatch], gone: Unpaired, new: Unpaired, sees: Callable[[str], bool]
 ) -> tuple[tuple[SpecMatch, ...], Unpaired, Unpaired]:
-    """Return selected matches and unmatched specs as the selected stacks see them: equal ones there are rebuilt."""
+    """Return matches and unmatched specs; those that differ only in stacks that `sees` rejects become rebuilt."""
 
     def seen(one: Signature) -> Signature:
         return replace(one, stacks=tuple(filter(sees, one.stacks)))
@@ -423,7 +423,7 @@ def seen_in_stacks(
 
 
 def loss_kinds(loss: Loss | None) -> frozenset[Kind]:
-    """Return the kind of change for the class of a loss; none if the loss does not matter to readers."""
+    """Return the kind of change for the class of a loss; empty if there is none or readers need not know of it."""
     return frozenset({Kind(loss.loss_class)} if loss is not None and loss.is_missed else ())
 
 
@@ -480,7 +480,7 @@ def judge_versions(
 def class_of(
     signature: Signature, judged: Mapping[Place, PlaceJudgement], whole: Verdict, *, is_compiler_unknown: bool
 ) -> SpecClass:
-    """Return why a spec has no match. `whole` is LOST for a removed spec, and GAINED for a new one."""
+    """Return the class of a spec without a match. `whole` is LOST for a removed spec, GAINED for a new one."""
     is_vanished = whole is Verdict.LOST
     classes = VANISHED_CLASSES if is_vanished else NEW_CLASSES
     no_stack, of_place, of_regraded, of_version, of_combination, of_copies = classes
@@ -573,6 +573,6 @@ def kinds_of(change: PackageChange) -> frozenset[Kind]:
 
 
 def kinds_of_stacks(before: Signature, after: Signature) -> set[Kind]:
-    """Return whether specs left stacks or joined some, as kinds of change."""
+    """Return STACK_ADDED if specs joined stacks, STACK_REMOVED if they left some, or both."""
     gained, lost = set(after.stacks).difference(before.stacks), set(before.stacks).difference(after.stacks)
     return {kind for kind, stacks in ((Kind.STACK_ADDED, gained), (Kind.STACK_REMOVED, lost)) if stacks}

@@ -2,9 +2,9 @@
 
 Read `compare_all` first. Both sides are brought into one form; DeepDiff then reports what was added and removed;
 matching and judging (matching_and_verdicts.py) start from its report. Only rebuilt specs and changed stacks of kept
-specs are known without it. A selection is applied last, to the judged package: so a pair stays a pair, and a verdict is
-of the whole place. Only selected specs are counted: if one of a pair is selected, it came into the selection or left
-it.
+specs are known without it. A selection is applied last, to the judged package, so that a pair stays a pair, and a verdict
+is on the whole place. Only selected specs are counted: if only one spec of a pair is selected, it came into the
+selection or left it.
 """
 
 import gc
@@ -203,13 +203,13 @@ class _Prepared(Struct, frozen=True, kw_only=True):
 def compare(
     package: str, before: Document | None, after: Document | None, *, is_pruned: bool = True
 ) -> PackageChange | None:
-    """Return the changes of `package`, or None if only the form of its document changed, or nothing."""
+    """Return the changes of `package`; None if nothing, or only the form of the document, changed."""
     (change,) = compare_all([Pair(package, before, after)], is_pruned=is_pruned)
     return change
 
 
 def compare_all(pairs: Iterable[Pair], *, is_pruned: bool = True) -> Iterator[PackageChange | None]:
-    """Yield the changes of several packages; DeepDiff is called once for all of them.
+    """Yield the changes of each package, None if nothing changed; DeepDiff is called once for all packages.
 
     `is_pruned` tells whether specs that no stack builds will be removed from this tag, as happens in `develop` but not
     in releases and snapshots.
@@ -245,14 +245,14 @@ def _prepare(pair: Pair) -> _Prepared | None:
 
 
 def _side(document: Document | None, specs: Specs, own: Specs) -> SpecSide | None:
-    """Return one side for DeepDiff; its facts are those of `document` if it has the same specs."""
+    """Return one side of a package, None without a document; `own` are the specs that the other side lacks."""
     if document is None:
         return None
     return SpecSide(document.facts if specs is document.specs else facts_of(specs.counts), own.counts)
 
 
 def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> PackageChange | None:
-    """Return the changes of a package: those reported by DeepDiff, rebuilt specs, and kept specs in other stacks."""
+    """Return the changes of a package: what DeepDiff reported, rebuilt specs, and restacked ones; None if no change."""
     unknown = prepared.is_compiler_unknown
     vanished, new = reported.specs
     # DeepDiff is not given equal counts.
@@ -326,7 +326,7 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
 
 
 def _known(facts: Mapping[str, Delta], sides: SpecSides) -> Mapping[str, Delta]:
-    """Return `facts` without the compilers that may be equal, because the other side names no compiler."""
+    """Return `facts` without compilers that may be on the other side, too, because it has specs that name none."""
     added, removed = (
         ()
         if other is None or NO_COMPILER in other.facts["compilers"]
@@ -485,7 +485,7 @@ def _chosen_places(
 def _outside(
     change: PackageChange, before: Iterable[Signature], selection: Selection, lost: PlaceChange | MachineLoss
 ) -> Outside | None:
-    """Return what a lost place or machine has outside of the selection; `before` are all selected specs of before."""
+    """Return what a lost place or machine has outside of the selection, or None; `before` has selected specs."""
 
     def of_place(specs: Iterable[Signature]) -> list[Signature]:
         own = [one for one in specs if lost.place in one.places]
@@ -519,7 +519,7 @@ def _chosen_sides(changes: Iterable[_TwoSided], chooses: Callable[[Signature], b
 
 
 def _some(specs: Specs, wanted: Mapping[Signature, int]) -> Specs:
-    """Return as many specs of each signature as wanted, sorted by hash, since equal specs cannot be told apart."""
+    """Return as many specs of each signature as `wanted` says, by hash, the lowest hashes first."""
     if specs.counts.items() == wanted.items():  # much faster than counters themselves
         return specs
     left = dict(wanted)

@@ -77,7 +77,7 @@ _EVERYTHING = Selection()
 def items_of(
     change: PackageChange, selection: Selection = _EVERYTHING, *, values: PackageValues | None = None
 ) -> tuple[Items, ...]:
-    """Return all items of `change`, the part that `selection` selects; `values` are what `values_of` returns of it."""
+    """Return all items of `change`, already reduced to `selection`; `values` are its changed values, if known."""
     return _ItemsReader(change, selection, values or values_of(change)).items()
 
 
@@ -248,7 +248,7 @@ class _ItemsReader:
         )
 
     def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
-        """Return a story if specs for another platform or system replaced those of `old` in all stacks; else None."""
+        """Return the story that `new`, for another platform or system, replaced `old` in all stacks; else None."""
         if old is None or new is None or own not in _SYSTEM_CLASSES or old.target != new.target:
             return None
         one, other = (self._places(side) for side in ((old, new) if own in VANISHED_CLASSES else (new, old)))
@@ -291,7 +291,7 @@ class _ItemsReader:
     ) -> None:
         """Add items with these signatures before and after; `otherwise` is their story if no place has one.
 
-        If that is about some of their stacks only, these are given.
+        If this story is about some of their stacks only, `stacks` has these.
         """
         built_for = (_built_for(before), _built_for(after), otherwise.is_system)
         known = self._known_items.get(built_for)
@@ -321,13 +321,13 @@ class _ItemsReader:
                     total.kinds.add(kind)
 
     def _even(self, signature: Signature | None, stacks: Set[str]) -> frozenset[str]:
-        """Return those of `stacks` that have as many builds equal to `signature`, but for their stacks, as before."""
+        """Return those of `stacks` that have as many builds like `signature`, in whatever stacks, as before."""
         alike = signature and replace(signature, stacks=())
         return frozenset(stack for stack in stacks if self._more_copies[alike, stack] == 0)
 
     @cached_property
     def _more_copies(self) -> Mapping[tuple[Signature | None, str], int]:
-        """By how many equal builds, but for their stacks, each stack has more than before."""
+        """The number of builds that each stack gained or (negative) lost, by signature without stacks, and stack."""
         more = Counter[tuple[Signature | None, str]]()
         for side, sign in ((self._change.specs_before, -1), (self._change.specs_after, 1)):
             for signature, count in side.counts.items():
@@ -337,7 +337,7 @@ class _ItemsReader:
         return more
 
     def _described(self, before: Signature | None, after: Signature | None) -> Items:
-        """Return items with what changed in their places; it is the same for all with equal versions and places."""
+        """Return items with the changes of their places, which are equal for equal versions, stacks and machines."""
         old, new = self._places(before), self._places(after)
         places = old | new
         stories = tuple(self._stories(before, after))
@@ -399,9 +399,9 @@ class _ItemsReader:
             yield story if story.kind in self._regraded else replace(story, places=frozenset(by_story[story]))
 
     def _story_of(self, judged: PlaceChange, had: Set[str] | None, has: Set[str] | None) -> Story | None:
-        """Return what happened in a place, as far as it concerns a spec: that it went, or came.
+        """Return the story of a place that explains why a spec left or joined it; None if the place has none.
 
-        `had` and `has` are the spec's versions before and after; None if it is not in the place.
+        `had` and `has` are the spec's versions before and after; None if the spec is not in the place then.
         """
         kind = STATEMENT_OF[judged.verdict]
         lost, gained = (had or frozenset()) - set(judged.after), (has or frozenset()) - set(judged.before)
@@ -535,7 +535,7 @@ class _ItemsReader:
         )
 
     def _story_of_moved(self, after: Signature) -> Story:
-        """Return the story of a spec with other stacks; of one without any in a branch, with its versions that stay."""
+        """Return the story that a spec changed stacks or, where specs are pruned, that no stack builds it any more."""
         if after.stacks or not self._change.is_pruned:
             return Story(kind=StatementKind.MOVED, before=after.versions)
         built = set[str]().union(*self._versions_in[1].values())
@@ -543,7 +543,7 @@ class _ItemsReader:
         return Story(kind=StatementKind.UNREFERENCED, before=after.versions, remaining=remaining)
 
     def _was_there(self, place: Place, versions: Set[str]) -> bool:
-        """Tell whether a place had these versions, in any build, selected or not."""
+        """Tell whether a place had all these versions before, in any builds, selected or not."""
         had = self._versions_before.get(place)
         return had is not None and versions <= had
 
@@ -577,7 +577,7 @@ class _ItemsReader:
         return places if self._sees.is_open else frozenset(place for place in places if self._sees(place.stack))
 
     def _story_of_configuration(self, signature: Signature, *, is_before: bool) -> Story:
-        """Return what its places lost with a spec, or gained, and what of the other side has no equal on this one."""
+        """Return the story of the compiler, system or variants that left with a spec (`is_before`) or came with it."""
         named, instead = self._configuration(signature, is_before=is_before)
         if instead:
             before, after = (named, instead) if is_before else (instead, named)
@@ -610,10 +610,10 @@ class _ItemsReader:
         return Story(kind=StatementKind.WIDENED, before=named, after=signature.versions, remaining=remaining)
 
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the compiler, system and variants of a spec that its places have on one side only, and what the other has.
+        """Return the compiler, system and variants of a spec that its places lack in the other state, and replacements.
 
-        The latter are compilers and variants of the same version that its places do not have on this side, if these are
-        for the same system.
+        The spec is of the earlier state if `is_before`. Replacements are compilers and variants of the same version that
+        its places have in the other state only; none if the system differs.
         """
         others = self._others(signature.target, signature.stacks, is_before=is_before)
         key = (signature.target, signature.stacks, signature.versions)
@@ -641,9 +641,9 @@ class _ItemsReader:
     def _others(
         self, target: str | None, stacks: tuple[str, ...], versions: tuple[str, ...] | None = None, *, is_before: bool
     ) -> Facts:
-        """Return the facts of the specs that selected stacks of `stacks` have on the other side.
+        """Return the facts of the specs that the selected ones of `stacks` have later or, if not `is_before`, earlier.
 
-        `is_before` tells that the other side is the later one. If given, only specs with `target` and `versions` count.
+        Only specs with this target and these versions count, if they are not None.
         """
         key = (target, stacks, versions, is_before)
         if key not in self._found_others:
@@ -659,7 +659,7 @@ class _ItemsReader:
 
 
 def _systems_beside(gained: PlaceChange, others: Set[str]) -> tuple[str, ...]:
-    """Return the operating systems of a gained place if it has none of `others`."""
+    """Return the operating systems of a gained place if it has none of `others`; else nothing."""
     own = {machine.os for machine in gained.machines}
     return tuple(sorted(own - {""})) if own.isdisjoint(others) else ()
 
@@ -671,7 +671,7 @@ def _target_of(gained: PlaceChange, lost: PlaceChange) -> str:
 
 
 def _counts_of(matches: Iterable[SpecMatch]) -> Counts:
-    """Return the numbers of both sides of matches; with a selection, perhaps only one side is selected."""
+    """Return the numbers of vanished and new specs in `matches`; specs that are not selected do not count."""
     vanished = new = unbuilt = 0
     for match in matches:
         vanished += 0 if match.entered else match.count
@@ -681,7 +681,7 @@ def _counts_of(matches: Iterable[SpecMatch]) -> Counts:
 
 
 def _built_for(signature: Signature | None) -> Hashable:
-    """Return the versions, stacks and machine of a signature; specs equal in them have the same changes of places."""
+    """Return the versions, stacks and machine of a signature; specs with equal ones share the changes of places."""
     return signature and (signature.versions, signature.stacks, signature.target, signature.platform, signature.os)
 
 

@@ -1,8 +1,8 @@
 """Tell which stacks were renamed or merged, and compare their packages again, with the new names in both states.
 
 Stacks are compared by name; that one was renamed is known only when the whole tag is compared. What else changed in it
-(a version, a compiler) then shows as the loss of one place and the gain of another. Compared under one name, it is what
-it is anywhere.
+(a version, a compiler) then shows as the loss of one place and the gain of another. Compared under one name, it shows as
+the same change shows in any other stack.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
@@ -99,8 +99,8 @@ def merges_of(
 class Renamed(Struct, frozen=True):
     """A package whose stacks have their new names in both states.
 
-    items: what changed, the specs that only moved with their stacks included; None if nothing but names and hashes did.
-    values: its changed values.
+    items: all changes, also of specs that only moved with their stacks; None if only names and hashes changed.
+    values: the changed values of the package.
     """
 
     package: str
@@ -113,7 +113,7 @@ CompareRenamed = Callable[[NewNames, Set[str], Selection], Iterable[Renamed]]
 
 
 def compare_renamed(pairs: Iterable[Pair], names: NewNames, selection: Selection, *, is_pruned: bool) -> list[Renamed]:
-    """Compare packages under the new `names` of stacks, given by the old ones; new packages are left out."""
+    """Compare packages with the stacks renamed by `names`, which has new names by old ones; leave out new packages."""
     found = []
     for pair in pairs:
         if pair.before is None:
@@ -145,7 +145,7 @@ def _with_names(document: Document, names: NewNames) -> Document:
 def _items(
     change: PackageChange, by_old_names: PackageChange, names: NewNames, selection: Selection
 ) -> tuple[Items, ...] | None:
-    """Return the items of `change`, and those that the comparison by the old names has beside: what only moved."""
+    """Return the items of `change`, and one for the specs that only moved with their stacks; None if there are none."""
     if not selection.takes_all_specs:
         part, other = part_of(change, selection), part_of(by_old_names, selection)
         if part is None or other is None:
@@ -190,7 +190,7 @@ def _is_rebuilt(one: Items) -> bool:
 
 
 def _losses(losses: Iterable[OwnedLoss], change: PackageChange, old: Mapping[Place, Place]) -> Iterator[OwnedLoss]:
-    """Yield the `losses`, with the `old` places, and other old places, which need a statement though nothing is lost."""
+    """Yield `losses` with their old places, then the other old places, without a loss; `old` maps old to new ones."""
     for one in losses:
         yield replace(one, was=tuple(place for place, new in old.items() if new == one.place))
     verdicts = {one.place: one.verdict for one in change.places}

@@ -1,7 +1,7 @@
 """Judge what happened to a tag as a whole, from all of its packages, whatever is selected.
 
-An Observation counts while packages are compared one after the other. Documents that did not change are read only if
-they matter (does one of them still have that stack?), and once.
+An Observation collects facts while packages are compared one after the other. Documents that did not change are read
+only if they matter (does one of them still have a stack?), and only once.
 """
 
 from collections import Counter
@@ -47,7 +47,7 @@ Survey = Callable[[], Mapping[str, Mapping[Signature, int]]]
 
 
 class _SeenPackage(Struct, frozen=True, kw_only=True):
-    """What a package that changed shows about its tag."""
+    """The facts that a changed package shows about its tag."""
 
     stacks: tuple[frozenset[str], frozenset[str]]  # before and after
     is_one_sided: bool  # removed or new
@@ -129,7 +129,7 @@ def _stacks_of(packages: Mapping[str, Mapping[Signature, int]]) -> set[str]:
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """The events that concern the whole tag."""
+    """All that happened to a tag as a whole."""
 
     whole: StatementKind | None = None  # set if the tag itself was added or removed
     lost: tuple[str, ...] = ()  # stacks that left the tag, those with most items first
@@ -153,7 +153,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return {old: new for one in self.merges for old, new in one.new_names.items()}
 
     def under_new_names(self, items: Sequence[Items], selection: Selection | None = None) -> Sequence[Items]:
-        """Return `items`, of a `selection` or of the whole tag, with renamed stacks compared under their new names."""
+        """Return `items` (all, or those of `selection`); packages in renamed stacks are compared under new names."""
         renamed: Mapping[str, tuple[Items, ...] | None] = self.renamed
         if renamed and selection and not selection.takes_all_specs:
             sees = selection.stacks
@@ -180,7 +180,7 @@ def judge(
     is_pruned: bool = True,
     compare_renamed: CompareRenamed = lambda _names, _packages, _selection: (),
 ) -> Judgement:
-    """Judge the whole tag.
+    """Judge what happened to a tag as a whole.
 
     `whole` is the kind of statement on a tag that only one side has, None for others. `declared` are the stacks that
     the tag itself lists before and after, or None; `survey` reads the documents that did not change, and is called at
@@ -247,7 +247,7 @@ def _stacks(
 
 
 def _most_first(stacks: Set[str], items: Iterable[tuple[Set[str], int]]) -> tuple[str, ...]:
-    """Sort stacks by the number of items that they left or joined."""
+    """Sort stacks, those with most items first; `items` has sets of stacks, each with a number of items in them."""
     counts: Counter[str] = Counter()
     for own, count in items if stacks else ():
         counts.update(dict.fromkeys(own & stacks, count))
@@ -264,7 +264,7 @@ def _is_prune(items: Iterable[Items], seen: Observation, unchanged: Survey) -> b
 
 
 def is_most(packages: int, part: int, whole: int) -> bool:
-    """Tell whether more than half is affected (`part` of `whole`), in at least five packages."""
+    """Tell whether `part` is more than half of `whole`, and `packages`, the number of affected ones, at least five."""
     return packages >= FEW_PACKAGES and 2 * part > whole
 
 
@@ -293,7 +293,7 @@ def with_turnover(  # noqa: PLR0917
     judgement: Judgement,
     selection: Selection,
 ) -> tuple[Statement, ...]:
-    """Add how many hashes are gone, if these are more than half of all, in at least a fifth of the packages.
+    """Add a statement on how many hashes are gone, if these are most of all, in a fifth of the packages or more.
 
     `before` counts the specs of packages that changed. Documents of other packages are read only if they matter.
     """
