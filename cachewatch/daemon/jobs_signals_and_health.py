@@ -1,7 +1,7 @@
-"""The daemon: it does the work of a pass when it is due, and never decides itself what is due.
+"""The daemon: it does the work of a pass when that is due; the stored state, not the daemon, says what is due.
 
-SIGTERM and SIGINT stop it, SIGHUP reloads the configuration. APScheduler only wakes it: the state determines what is
-due, so a wake-up that comes late or twice does no harm.
+SIGTERM and SIGINT stop it, SIGHUP reloads the configuration. APScheduler only wakes it, so a wake-up that comes late or
+twice does no harm.
 """
 
 import collections
@@ -46,7 +46,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
     """Runs jobs in threads, each at its own interval; a job never runs twice at the same time."""
 
     def __init__(self, groups: dict[str, int], on_end: Callable[[str, BaseException | None], None]) -> None:
-        """Create `groups[name]` threads for each group of jobs; `on_end` gets each job that ended, and its error."""
+        """Create `groups[name]` threads for each group of jobs; `on_end` gets the name and the error of an ended job."""
         self._pools = {name: ThreadPoolExecutor(threads) for name, threads in groups.items()}
         super().__init__(
             timezone=UTC,
@@ -59,7 +59,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
     def add(
         self, name: str, group: str, job: Job, *, every: timedelta, jitter: timedelta = timedelta(0), first: datetime
     ) -> None:
-        """Run `job` at `first` and then `every` interval, within `jitter`; it replaces a job of the same name."""
+        """Run `job` at `first` and then at intervals of `every`, varied by `jitter`; replace a job of the same name."""
         seconds, most = max(1, int(every.total_seconds())), int(jitter.total_seconds()) or None
         trigger = IntervalTrigger(seconds=seconds, jitter=most)
         self.add_job(job, trigger, id=name, name=name, executor=group, next_run_time=first, replace_existing=True)
@@ -69,7 +69,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
         return {job.id for job in self.get_jobs()}
 
     def wake(self, *names: str) -> None:
-        """Run the named jobs now; names without a job are ignored."""
+        """Run the jobs with these names now; ignore names without a job."""
         for name in names:
             with suppress(JobLookupError):
                 self.modify_job(name, next_run_time=datetime.now(UTC))
@@ -83,7 +83,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
 
 
 def notify(*lines: str, status: str = "") -> bool:
-    """Send these lines and the status to systemd, if it listens; return whether it accepted them (see sd_notify(3))."""
+    """Send systemd these lines and the status, if it listens; return whether they were sent (see sd_notify(3))."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return False
@@ -151,7 +151,7 @@ class Daemon:
         return self._end()
 
     def _begin(self) -> None:
-        """Run all jobs, as this process now leads; the first time, also recover from a crash."""
+        """Run all jobs, because this process now leads; the first time, also recover what a crash interrupted."""
         if self._is_resumed:
             self._context.database.check_place()
         else:
@@ -200,7 +200,7 @@ class Daemon:
             self._scheduler.remove_job(name)
 
     def _group(self, source: Source) -> str:
-        """Return the group of threads for a source; sources that do not answer have their own, and block no others."""
+        """Return the group of threads for a source; sources that do not answer have their own, to block no others."""
         return "sources" if passes.has_answered(self._context, source) else "other sources"
 
     def _poll(self, source: Source) -> None:
@@ -266,7 +266,7 @@ class Daemon:
             self._context.log.error("state.failed", error=str(error))  # a disk that is full now is no reason to end
 
     def _listen(self, listen: str) -> None:
-        """Make the server of health pages and metrics listen on the address `listen`; stop it if that is ""."""
+        """Make the server of health pages and metrics listen on the address `listen` (HOST:PORT); "" stops it."""
         if listen == self._listens:
             return
         if self._monitor is not None:
@@ -281,7 +281,7 @@ class Daemon:
                 self._context.log.error("monitor.failed", listen=listen, error=str(error))
 
     def _note(self, job: str, error: BaseException | None) -> None:
-        """Log a new error of a job, and its first success; open an alert if it keeps failing, and resolve that later."""
+        """Log a job's new error or its next success; open an alert if the job keeps failing, and resolve it later."""
         was_failing, log = job in self._failing(), self._context.log
         if error is None:
             self._logged.pop(job, None)

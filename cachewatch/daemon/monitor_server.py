@@ -1,4 +1,4 @@
-"""Answer /healthz, /readyz and /metrics on a local port, without secrets; labels have only configured names."""
+"""Answer /healthz, /readyz and /metrics on a local port, without secrets; labels of metrics have configured names."""
 
 import re
 import socket
@@ -46,7 +46,7 @@ Pages = Mapping[str, Callable[[], MonitorPage]]  # by path
 
 
 class MonitorServer(ThreadingHTTPServer):
-    """A small HTTP server that answers each request in a thread, from its creation on."""
+    """A small HTTP server that starts when it is created, and answers each request in a thread."""
 
     def __init__(self, host: str, port: int, pages: Pages) -> None:
         address = host.removeprefix("[").removesuffix("]")
@@ -78,7 +78,7 @@ class MonitorServer(ThreadingHTTPServer):
             end.cancel()
 
     def server_bind(self) -> None:
-        """Bind without looking up this host's name, because a broken resolver would take long."""
+        """Bind the socket without looking up this host's name, which takes long if the resolver is broken."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
@@ -234,7 +234,7 @@ class _Figures(Collector):
 
 
 def readyz(context: Context, health: MonitorPage) -> MonitorPage:
-    """Return the page /readyz with one problem on each line; `health` is the answer of /healthz."""
+    """Return the page /readyz with one problem a line; a problem in `health`, the page /healthz, comes first."""
     try:
         problems = find_problems(read_status(context), context.config, context.clock())
     except CachewatchError as error:
@@ -247,7 +247,7 @@ def readyz(context: Context, health: MonitorPage) -> MonitorPage:
 
 
 def figures(context: Context, daemon: DaemonStatus) -> MonitorPage:
-    """Return the page /metrics."""
+    """Return the page /metrics, in the text format of Prometheus; with status 503 if the state cannot be read."""
     try:
         text = generate_latest(_Figures(_samples(context, daemon))).decode()
     except CachewatchError as error:

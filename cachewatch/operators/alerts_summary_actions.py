@@ -1,6 +1,6 @@
-"""Commands of operators on digests and deliveries; the review of all alerts, and its daily summary.
+"""Commands of operators on digests and deliveries; the review of all alerts, and the daily summary of open alerts.
 
-The review opens and resolves alerts to agree with the state, whoever changed it; none stays that nothing could resolve.
+The review makes alerts agree with the state, whoever changed it, so that no alert stays open without a cause.
 """
 
 from collections.abc import Collection
@@ -46,7 +46,7 @@ _RETRIED = (*WAITING, DeliveryState.SENDING, DeliveryState.DEAD, DeliveryState.S
 
 
 def review(context: Context) -> bool:
-    """Open and resolve alerts so that they agree with the state; return True if nothing is wrong."""
+    """Open and resolve alerts so that they agree with the state; return True if there is no alert and no problem."""
     now, config = context.clock(), context.config
     with context.database.read() as connection:
         causes = (health.all_alerts, digests.all_held, deliveries.all_suppressed)
@@ -78,7 +78,7 @@ def review(context: Context) -> bool:
 
 
 def resolve_settled(connection: Connection, context: Context, still: Collection[AlertKey] | None = None) -> None:
-    """Resolve alerts whose cause is over; `still` are the late and unreadable things, if these were looked for."""
+    """Mark alerts whose cause is over as resolved; `still` are things known as late or unreadable, None if unknown."""
     for alert in health.all_open(connection):
         is_over = alert.key.kind in _REVIEWED and still is not None and alert.key not in still
         if is_over or not _may_last(connection, context.config, alert.key):
@@ -116,7 +116,7 @@ def _streams(config: Config) -> set[tuple[str, str]]:
 
 
 def _end(config: Config, over: OpenAlert) -> str:
-    """Return the sentence that tells operators why an alert is resolved."""
+    """Return the sentence that tells operators why the alert `over` is resolved."""
     key = over.key
     match key.kind:
         case AlertKind.SUSPICIOUS_LOSS:
@@ -134,7 +134,7 @@ def _end(config: Config, over: OpenAlert) -> str:
 
 
 def summarize(context: Context) -> None:
-    """Notify operators of all open alerts, once a day, if one has been open for long."""
+    """Notify operators of all open alerts, once a day, if one of them had been open for 12 hours at 8 o'clock."""
     now, config = context.clock(), context.config
     here = now.astimezone(ZoneInfo(config.timezone))
     due = datetime.combine(here.date() - timedelta(days=here.time() < _SUMMARY_AT), _SUMMARY_AT, here.tzinfo)
@@ -169,7 +169,7 @@ def summarize(context: Context) -> None:
 
 
 def retry(context: Context, number: int, *, is_forced: bool = False) -> None:
-    """Make an unsent delivery due now, as the same bytes; one that is being sent only if `is_forced`."""
+    """Queue an unsent delivery with the same bytes. Raises UsageError if it is being sent, unless `is_forced`."""
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
@@ -191,7 +191,7 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> None:
 
 
 def resend(context: Context, number: int) -> None:
-    """Send a sent delivery again, as a new message that refers to the old one; receivers drop repeated ones."""
+    """Send a sent delivery again as a new message that refers to the old one; receivers would drop the same message."""
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
@@ -210,7 +210,7 @@ def resend(context: Context, number: int) -> None:
 
 
 def message_of(connection: Connection, context: Context, number: int) -> Message:
-    """Return the bytes of the delivery `number`. Raises UsageError if they were deleted."""
+    """Return the message of the delivery `number`. Raises UsageError if its bytes were deleted."""
     message = deliveries.message(connection, number)
     if message.payload:
         return message
@@ -221,12 +221,12 @@ def message_of(connection: Connection, context: Context, number: int) -> Message
 
 
 def release(context: Context, name: str) -> DigestSummary:
-    """Send a held digest and move its cursors; `name` is a key, a subscription or SUBSCRIPTION/STREAM."""
+    """Send a held digest and store its new positions; `name` is a key, a subscription or SUBSCRIPTION/STREAM."""
     return _settle_held(context, name, DigestState.RELEASED, "released by an operator")
 
 
 def drop_digest(context: Context, name: str, reason: str) -> DigestSummary:
-    """Drop a held digest: nobody gets its changes, and its cursors move; `name` is as for `release`."""
+    """Drop a held digest, so that nobody gets its changes, and store its new positions; `name` is as for `release`."""
     return _settle_held(context, name, DigestState.DROPPED, reason)
 
 
@@ -257,7 +257,7 @@ def drop_delivery(context: Context, number: int, reason: str) -> None:
 
 
 def restore(context: Context, channel: str, target: str) -> None:
-    """End the suppression of an address, and send what was kept for it."""
+    """End the suppression of an address, and send what was kept for it. Raises UsageError if it is not suppressed."""
     with context.database.write() as connection:
         if not recipients.restore(connection, context, channel, target):
             raise UsageError(f"{target} is not suppressed in {channel}")
@@ -276,7 +276,7 @@ def _check_recipient(connection: Connection, context: Context, delivery: Deliver
 
 
 def _held(connection: Connection, name: str) -> DigestSummary:
-    """Return a held digest by its key, its subscription, or its subscription and stream."""
+    """Return the held digest that `name` means. Raises UsageError if there is none or several, or if it is not held."""
     held = [each for each in digests.all_held(connection) if name in (each.subscription, _stream(each))]
     if len(held) > 1:
         raise UsageError(f"{name} has {len(held)} held digests; name one of them: {', '.join(map(_stream, held))}")

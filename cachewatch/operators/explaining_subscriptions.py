@@ -1,4 +1,4 @@
-"""Explain which subscriptions report a package, and why: the deciding patterns, and silences."""
+"""Explain which subscriptions report a package, and why: which patterns decide it, and which silences hide it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -34,7 +34,7 @@ class SubscriptionAnswer(Struct, frozen=True, kw_only=True):
     is_notified: bool
     reasons: tuple[str, ...]  # each a clause without a full stop
     when: str = ""  # the schedule in words, if changes are reported
-    where: tuple[str, ...] = ()  # channels; those for mail with their addresses
+    where: tuple[str, ...] = ()  # names of channels; those for mail with the addresses of recipients
     urgent: tuple[str, ...] = ()  # the channels of urgent digests, and the kinds of changes that these report
 
 
@@ -48,7 +48,7 @@ class UnreadDocument(Struct, frozen=True):
 def explain(
     config: Config, package: str, documents: Sequence[Document | UnreadDocument], *, day: date
 ) -> Iterator[SubscriptionAnswer]:
-    """Tell for each subscription whether it reports `package`, by its `documents`, if any, and silences of this `day`."""
+    """Yield whether each subscription reports the `package` with these `documents`, and why; name silences on `day`."""
     for subscription in config.subscriptions.values():
         match, urgent = subscription.match, subscription.urgent
         is_chosen, why = _judge(package, match.packages)
@@ -79,13 +79,13 @@ def explain(
 
 
 def _where(config: Config, channels: Iterable[str], to: Sequence[str]) -> list[str]:
-    """Return the channels; those for mail with the addresses of their recipients."""
+    """Return the names of the channels; those for mail with the addresses of the recipients."""
     mail = f" to {', '.join(to)}" if to else ""
     return [f"{name}{mail}" if isinstance(config.channels[name], MailConfig) else name for name in channels]
 
 
 def _judge(package: str, patterns: Iterable[str]) -> tuple[bool, str]:
-    """Tell whether `patterns` match `package`, and which pattern decides."""
+    """Return whether `patterns` match `package`, and a clause that names the deciding pattern."""
     globs = Globs(patterns)
     deciding = globs.deciding(package)
     if globs(package):
@@ -94,7 +94,7 @@ def _judge(package: str, patterns: Iterable[str]) -> tuple[bool, str]:
 
 
 def _of_environment(config: Config, path: Path, package: str) -> tuple[bool, str]:
-    """Tell whether the environment at `path` needs `package`, and how many binaries of it."""
+    """Return whether the environment at `path` needs `package`, and a clause with the number of its binaries."""
     try:
         needs = open_environment(path, config.environment_folders).needs
     except UsageError as error:
@@ -105,7 +105,7 @@ def _of_environment(config: Config, path: Path, package: str) -> tuple[bool, str
 
 
 def _of_document(document: Document | UnreadDocument, match: Match) -> tuple[bool, str]:
-    """Tell how many specs of a document `match` selects, or which of its keys excludes all of them."""
+    """Return whether `match` selects specs of a document, and a clause: how many, or which of its keys excludes all."""
     where = f"in {document.tag}"
     if not Globs(match.tags)(document.tag):
         return False, f"{where}: not one of the tags {_list(match.tags)}"
@@ -140,7 +140,7 @@ def _list(patterns: Iterable[str]) -> str:
 
 
 def explain_package(context: Context, package: str) -> tuple[list[SubscriptionAnswer], set[str]]:
-    """Explain which subscriptions report `package` in the newest revisions; also return all packages there."""
+    """Explain which subscriptions report `package` in the newest revisions; also return the names of all packages."""
     documents: list[Document | UnreadDocument] = []
     names: set[str] = set()
     for source in context.config.sources.values():

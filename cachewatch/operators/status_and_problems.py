@@ -1,4 +1,4 @@
-"""The status of the service, and the one list of its problems, for `status`, /readyz, metrics and alerts."""
+"""The status of the service, and the only list of its problems, for `status`, /readyz, metrics and alerts."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -54,7 +54,7 @@ class HeldDigestStatus(Struct, frozen=True, kw_only=True):
     since: datetime  # when the first of the digests was held that this one replaced
     title: str
     reason: str
-    goes_out_at: datetime | None  # if no operator answers; None if it is then not sent, or not known yet
+    goes_out_at: datetime | None  # when it is sent if no operator answers; None if never or not known yet
 
 
 class SilenceStatus(Struct, frozen=True):
@@ -67,18 +67,18 @@ class SilenceStatus(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """A problem of the service, or an open alert; a problem has the kind, name and part of its alert."""
+    """A problem of the service, or an open alert; a problem has the kind, name and part of the alert about it."""
 
     kind: AlertKind
     name: str
-    what: str  # a sentence; of problems without addresses of people, and only with names from the configuration
+    what: str  # a sentence; that of a problem has only names from the configuration, and no addresses of people
     part: str = ""
     detail: str = ""  # such as the error message of a server
     since: datetime | None = None
 
     @property
     def key(self) -> AlertKey:
-        """The key of the alert about it."""
+        """The key of the alert about the problem."""
         return AlertKey(self.kind, self.name, self.part)
 
 
@@ -162,7 +162,7 @@ PATIENCE = timedelta(hours=1)
 
 
 class ProblemList(Struct, frozen=True, kw_only=True):
-    """Problems, which keep the service from working, and warnings, which somebody should check."""
+    """The problems that keep the service from working, and the warnings that somebody should check."""
 
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
@@ -205,7 +205,7 @@ def late(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Probl
 
 
 def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Problem]:
-    """Yield the problems that the state shows without an alert, or worse than their alerts say."""
+    """Yield the problems that the state shows, whether or not there are alerts about them."""
     every = min((source.poll.every for source in config.sources.values()), default=timedelta(0))
     limit = now - max(PATIENCE, every)
     for source in status.sources:

@@ -1,9 +1,9 @@
 """Write files atomically, open lock files, recognize network file systems, and find files of this package.
 
 Readers see the old file or the whole new one, also after a power cut. Nothing is written through a symbolic link below
-the folder that the operator named, and no lock is taken in a file that somebody else put there. Our own templates,
-schemas and sample documents are beside the package in a checkout and inside it in a wheel. Those of an extension lie
-in its package: `templates/`, with its name as a prefix (`site/index.html.j2`), and `schemas/`.
+the folder that the operator named, and no lock is taken in a link or in anything but a regular file. The templates,
+schemas and sample documents of cachewatch are beside the package in a checkout and inside it in a wheel. An extension
+has `templates/` and `schemas/` in its package; its templates have its name as a prefix (`site/index.html.j2`).
 """
 
 import errno
@@ -28,9 +28,9 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def publish(path: Path, data: bytes, *, base: Path, mode: int, is_durable: bool = True) -> None:
-    """Write `data` to `path` with permissions `mode`, atomically and synchronized to disk; an OSError leaves no file.
+    """Write `data` to the file `path` atomically, with permissions `mode`; an OSError leaves no temporary file.
 
-    `base` and folders below it are made if they are missing. Without `is_durable`, nothing waits for the disk.
+    Make missing folders from `base` down; refuse links below `base`. If `is_durable`, wait until all is on disk.
     """
     with _opened(path.parent, base=base, mode=mode) as folder:
         temporary = f".cachewatch.{sha256(path.name.encode()).hexdigest()[:16]}.tmp"
@@ -53,7 +53,7 @@ def publish(path: Path, data: bytes, *, base: Path, mode: int, is_durable: bool 
 
 
 def remove(path: Path, *, base: Path) -> None:
-    """Remove the file `path` below `base`; do nothing if it is missing or only reached through a link."""
+    """Remove the file `path` below `base`; do nothing if it is missing, or if a folder between the two is a link."""
     try:
         with entered(os.open(base, FOLDER), path.parent.relative_to(base).parts, open_below) as folder:
             os.unlink(path.name, dir_fd=folder)
@@ -87,7 +87,7 @@ def user_name(number: int) -> str:
 
 @contextmanager
 def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
-    """Yield a file descriptor of the folder `path`, at or below `base`; folders are made, and links refused."""
+    """Yield a descriptor of the folder `path`; make missing folders from `base` down, and refuse links below `base`."""
     top = _made_and_opened(str(base), None, mode=mode)
     with entered(top, path.relative_to(base).parts, partial(_made_and_opened, mode=mode)) as folder:
         about = os.fstat(folder)
@@ -98,7 +98,7 @@ def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
 
 @contextmanager
 def entered(folder: int, parts: Iterable[str], enter: Callable[[str, int], int]) -> Iterator[int]:
-    """Open the nested folders `parts` with `enter`, starting in `folder`; yield the last one and close it."""
+    """Open the nested folders `parts` below `folder`, each by `enter(name, parent)`; yield the last; close all."""
     try:
         for part in parts:
             below = enter(part, folder)
@@ -110,7 +110,7 @@ def entered(folder: int, parts: Iterable[str], enter: Callable[[str, int], int])
 
 
 def open_below(name: str, folder: int) -> int:
-    """Open the folder `name` in `folder`, without following a link."""
+    """Return a descriptor of the folder `name` in the open folder `folder`. Raises OSError if it is a link."""
     return os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=folder)
 
 
@@ -127,7 +127,7 @@ def read(path: Path) -> bytes | None:
 
 
 def _made_and_opened(name: str, folder: int | None, *, mode: int) -> int:
-    """Open or make the folder `name` in `folder`, a file descriptor; if that is None, links are followed."""
+    """Open or make the folder `name` in the open `folder`; if that is None, `name` is a path and may contain links."""
     flags = FOLDER if folder is None else FOLDER | os.O_NOFOLLOW
     try:
         return os.open(name, flags, dir_fd=folder)
@@ -180,14 +180,14 @@ def shipped_folder() -> Traversable:
 
 
 def cache_path(kind: str, address: str, suffix: str) -> Path:
-    """Return a path below $XDG_CACHE_HOME or ~/.cache for data derived from an address."""
+    """Return the path, below $XDG_CACHE_HOME or ~/.cache, at which data of a `kind` about an address is cached."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111  which never fails
     name = re.sub(r"[^A-Za-z0-9.]+", "-", address.rpartition("://")[2]).strip("-.")[-60:]
     return cache / "cachewatch" / kind / f"{name}-{sha256(address.encode()).hexdigest()[:12]}{suffix}"
 
 
 def shipped_template(name: str) -> str | None:
-    """Return the text of our template `name`, or of an extension's; None if there is none."""
+    """Return the text of the template `name` of cachewatch or of a loaded extension; None if there is none."""
     extension, _, rest = name.partition("/")
     package = extensions().loaded.get(extension) if rest else None
     file = files(package) / "templates" / rest if package else shipped_folder() / "templates" / name
@@ -195,14 +195,14 @@ def shipped_template(name: str) -> str | None:
 
 
 def shipped_schemas() -> Mapping[str, Traversable]:
-    """Return our and the extensions' JSON Schemas of command output, by name."""
+    """Return the files of the JSON Schemas of command output, also those of loaded extensions, by name."""
     folders = [shipped_folder() / "config", *(files(package) / "schemas" for package in extensions().loaded.values())]
     found = {file.name: file for folder in folders if folder.is_dir() for file in folder.iterdir()}
     return {name.removesuffix(_SCHEMA): found[name] for name in sorted(found) if name.endswith(_SCHEMA)}
 
 
 def demo_documents(week: str = "") -> dict[str, bytes]:
-    """Return the contents of the documents of the demo, by package: as published, or those of another `week`."""
+    """Return the bytes of the demo's documents by package: as published, or from the subfolder `week`."""
     folder = shipped_folder() / "demo" / week
     documents = (file for file in folder.iterdir() if file.name.endswith(".md"))
     return {file.name.removesuffix(".md"): file.read_bytes() for file in documents}

@@ -1,6 +1,6 @@
 """Write one line for each event to stderr, as text or JSON with the same stable names. Only this module uses structlog.
 
-Messages that libraries, and modules below the service, log with `logging` are written in the same form, as a `note`.
+Messages that libraries and lower modules log with `logging` are written in the same form, as the event `note`.
 """
 
 import json
@@ -27,12 +27,12 @@ _NOTE = "note"  # the event of messages of `logging`, which are sentences withou
 
 
 class Log:
-    """The log of events, whose names are stable: `source.polled`, `digest.queued`, `delivery.sent`."""
+    """A log of events with stable names, such as `source.polled`, `digest.queued` and `delivery.sent`."""
 
     def __init__(
         self, logger: BoundLogger | None = None, write: Callable[[Callable[[], None]], None] = lambda act: act()
     ) -> None:
-        """Write nothing before `open_log` is called. `write` gets a function that writes a line, for each line."""
+        """Make a log, silent before `open_log` is called. `write` is called with a function that writes one line."""
         if logger is None:
             chain: list[Processor] = [filter_by_level, add_log_level, _timestamp, ProcessorFormatter.wrap_for_formatter]
             usual = wrap_logger(logging.getLogger(_LOGGER), chain, wrapper_class=BoundLogger, context_class=dict)
@@ -45,7 +45,7 @@ class Log:
         return Log(self._logger.bind(**fields), self._write)
 
     def deferred(self, write: Callable[[Callable[[], None]], None]) -> "Log":
-        """Return a log that does not write lines itself, but passes `write` a function for each that writes it."""
+        """Return a log that, for each line, calls `write` with a function that writes the line."""
         return Log(self._logger, write)
 
     def info(self, event: str, **fields: Any) -> None:
@@ -82,14 +82,14 @@ def open_log(form: str = "text", stream: TextIO | None = None, level: int = logg
 
 
 def error_message(error: BaseException) -> str:
-    """Return the message of an error; for an unexpected one, with the request to report it as a bug."""
+    """Return the message of an error; for one that is no CachewatchError, ask the user to report it as a bug."""
     if isinstance(error, CachewatchError):
         return str(error)
     return f"cachewatch failed: {error!r}; please report it, with the traceback in the log"
 
 
 def traceback_of(error: BaseException) -> str | None:
-    """Return the traceback of an unexpected error, for the log; None for an error of cachewatch's own."""
+    """Return the traceback of an unexpected error, for the log; None for a CachewatchError."""
     return None if isinstance(error, CachewatchError) else "".join(traceback.format_exception(error))
 
 

@@ -1,8 +1,8 @@
 """Read files that others may have written, and unpack data of strangers: what is refused, and above which size.
 
-A link may lead elsewhere inside the folder, as those of a mounted ConfigMap do, but never out of it; otherwise somebody
-who may write in it could make this process publish any file that it may read. A pipe or a device is never opened, so
-that no read waits for it.
+A link may lead elsewhere inside its folder, as in a mounted ConfigMap, but never out of it; otherwise somebody who may
+write in the folder could make this process publish any file that the process may read. A pipe or a device is never
+opened, so that no read waits for it.
 """
 
 import errno
@@ -28,13 +28,13 @@ class RefusedFile(OSError):
 
 
 class LargeFile(RefusedFile):
-    """A file is larger than allowed."""
+    """A file that is larger than allowed."""
 
 
 def read_inside(folder: Path, name: str, *, most: int) -> bytes:
     """Return the content of the file `name` in `folder`; links may not lead out of the folder.
 
-    Raises OSError if there is no such file, RefusedFile if it is not read or has more than `most` bytes.
+    Raises OSError if there is no such file, RefusedFile if it is no regular file, leads out or has over `most` bytes.
     """
     path = folder / name
     try:
@@ -59,13 +59,13 @@ def folder_around(path: Path, folders: Iterable[Path]) -> Path | None:
 
 
 def read_regular(path: Path, *, most: int) -> bytes:
-    """Return the content of a file like `read_inside`, but follow all links: for files that are not published."""
+    """Return the content of a file that is not published: like `read_inside`, but follow all links."""
     _check(path.stat(), path)
     return _content(os.open(path, _FILE & ~os.O_NOFOLLOW), path, most)
 
 
 def read_beginning(name: str, most: int, *, opening: bytes = b"") -> bytes:
-    """Return the first `most` bytes of a file, following links; only 16 if it does not begin with `opening`."""
+    """Return the first `most` bytes of a file, following links; only 16 if these do not contain `opening`."""
     handle = os.open(name, _FILE & ~os.O_NOFOLLOW)
     with os.fdopen(handle, "rb", buffering=0) as file:
         about = os.fstat(handle)
@@ -129,7 +129,7 @@ class TooPacked(NotInflated):
 
 
 def inflate(data: bytes, *, most: int) -> bytes:
-    """Return the unpacked `data` (gzip or zlib). Raises NotInflated above `most` bytes or 200 times its size."""
+    """Return the unpacked `data` (gzip or zlib). Raises NotInflated if damaged, over `most` bytes or a likely bomb."""
     out = BytesIO()  # which gives its bytes away without a copy
     most_of_ratio = max(_HARMLESS, MOST_RATIO * len(data))
     unpacker = zlib.decompressobj(_EITHER)

@@ -2,7 +2,7 @@
 
 A worker process is forked if this process has no other threads, whose locks a fork would copy; otherwise
 multiprocessing's fork server starts it. If work on a batch of items fails, it is repeated in halves, down to the single
-documents that make it fail; those are returned with the reason.
+items with which it fails; each of these is returned with the reason.
 """
 
 import gc
@@ -48,7 +48,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     megabytes: int = 1024  # of address space, beyond its initial size
     seconds: float = 10.0  # of processor time for one piece of work
-    seconds_per_megabyte: float = 10.0  # more, for each megabyte of it
+    seconds_per_megabyte: float = 10.0  # in addition, for each megabyte of its input
 
 
 class Worker:
@@ -60,7 +60,7 @@ class Worker:
     def __init__(
         self, *, limits: Limits | None = None, go_on: Callable[[], None] = lambda: None, may_fork: bool = True
     ) -> None:
-        """Prepare without a process. `go_on` is called several times a second during work; it may raise to end it."""
+        """Start no process yet. `go_on` is called several times a second during work; an error in it ends the work."""
         self._limits = limits or Limits()
         self.may_fork = may_fork and self.may_fork
         self._go_on = go_on
@@ -80,14 +80,14 @@ class Worker:
             self._started()
 
     def seconds_for(self, size: int) -> float:
-        """Return how many seconds of processor time the work on `size` bytes may take."""
+        """Return how many seconds of processor time work on `size` bytes of input may take."""
         return self._limits.seconds + self._limits.seconds_per_megabyte * size / 2**20
 
     def do(self, function: Callable[..., Result], *arguments: object, seconds: float | None = None) -> Result:
         """Return `function(*arguments)`, run in the process for at most `seconds` of processor time.
 
-        All values must be picklable. Raises a CachewatchError of the function; WorkerEnded if the work ended the
-        process, WorkFailed if perhaps others did, or if it raised another error.
+        All values must be picklable. Raises a CachewatchError of the function; WorkerEnded if the work crashed the
+        process; WorkFailed if the process was killed or does not answer, or if the function raises another error.
         """
         seconds = self._limits.seconds if seconds is None else seconds
         try:
@@ -101,7 +101,7 @@ class Worker:
         return result
 
     def close(self) -> None:
-        """Kill the process."""
+        """Kill the process, if there is one."""
         if self._connection is not None:
             self._connection.close()
         if self._process is not None and self._process.pid is not None:
@@ -145,7 +145,7 @@ class Worker:
         return self._connection
 
     def _death(self, seconds: float, elapsed: float) -> WorkFailed:
-        """Return the error for the exit code of the ended process, and add its processor time to `used`."""
+        """Return the error that explains the end of the process, and add its processor time to `used`."""
         process, self._process = self._process, None
         self.close()
         process.join()
@@ -163,7 +163,7 @@ class Worker:
 
 
 class _KilledFromOutside(WorkFailed):
-    """The process was killed by SIGKILL; the work may not be the reason."""
+    """The process was killed by SIGKILL, perhaps not because of its work."""
 
 
 def _serve(connection: Connection, megabytes: int) -> None:
@@ -199,7 +199,7 @@ def _answer(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any
 
 
 def _detach(ours: int) -> None:
-    """Close all inherited files but `ours`, and reset signals, so that the process shares nothing with its parent."""
+    """Close all inherited files but the descriptor `ours`, and reset signals: share nothing with the parent process."""
     gc.freeze()
     _reset_signals()
     signal.set_wakeup_fd(-1)
@@ -211,7 +211,7 @@ def _detach(ours: int) -> None:
 
 
 def _reset_signals() -> None:
-    """Remove inherited signal handlers; Ctrl-C is for the process that asks, whose end ends this one."""
+    """Remove inherited signal handlers, and ignore Ctrl-C: this process ends when its parent does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -230,14 +230,14 @@ _SECONDS_A_PIECE, _SECONDS_A_MEGABYTE = 0.5, 0.5
 
 
 class Piece(NamedTuple):
-    """Object ids and size of the documents in one item of work."""
+    """The object ids and the total size of the documents in one item of work."""
 
     versions: tuple[str, ...]  # the object ids of its documents
     size: int  # bytes
 
 
 class Isolation:
-    """Runs work on batches of items: in a worker, within a time limit for one source; or, without one, in this process."""
+    """Runs work on batches of items of one source: in a worker with a time limit or, without one, in this process."""
 
     def __init__(self, worker: Worker | None = None, refused: Mapping[str, str] | None = None) -> None:
         self._worker = worker
@@ -249,9 +249,9 @@ class Isolation:
     def each(
         self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
     ) -> Done[Item, Result]:
-        """Yield batches of `items` in order, each with the result of `work`, or a single item with the error.
+        """Yield batches of `items` in order with the result of `work`, or a single item with the error if it fails.
 
-        For a worker, work, items and results must be picklable.
+        `about` returns the size of an item and its object ids. For a worker, work, items and results must be picklable.
         """
         for batch in self._batches(items, about):
             refusal = self._refusal(about(batch[0]))
@@ -322,7 +322,7 @@ def in_processes(
 ) -> Iterator[Result]:
     """Yield the result for each item in order, computed in `jobs` forked processes or, with one job, in this one.
 
-    `make_work` is called in each process and returns the function for one item. An error in a process is raised here;
+    `make_work` is called in each process and returns the function for one item. Raises what that function raises, and
     ProcessEnded if a process was killed.
     """
     jobs = min(jobs, len(items))

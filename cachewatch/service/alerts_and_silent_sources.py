@@ -47,10 +47,10 @@ class OperatorNotice(Struct, frozen=True, kw_only=True):
 
 
 class Alert(OperatorNotice, frozen=True, kw_only=True):
-    """An alert with the text that operators read; `status` also shows its first line."""
+    """An alert with the text for operators; `cachewatch status` also shows the first of its lines."""
 
     key: AlertKey
-    topic: str = ""  # that of the key
+    topic: str = ""  # not used: the topic is that of the key
 
 
 def notify_within(connection: Connection, context: Context, notice: OperatorNotice) -> None:
@@ -110,7 +110,7 @@ def open_within(connection: Connection, context: Context, alert: Alert) -> None:
 
 
 def resolve_now(context: Context, key: AlertKey, title: str) -> None:
-    """Resolve an alert if it is open, and send operators a notice with `title`."""
+    """Resolve an alert, if there is one, and send operators a notice with `title`."""
     with context.database.read() as connection:
         if health.get(connection, key) is None:
             return
@@ -120,7 +120,7 @@ def resolve_now(context: Context, key: AlertKey, title: str) -> None:
 
 @contextmanager
 def contained(context: Context, name: str, part: str, *, may_be_open: bool = True) -> Iterator[None]:
-    """Turn an error in the block into an alert about `part` on `name`; success resolves one, if one `may_be_open`."""
+    """Turn an error in the `with` into an alert that `part` of `name` fails; else resolve it, if it `may_be_open`."""
     key = AlertKey(AlertKind.WORK_FAILED, name, part)
     try:
         yield
@@ -138,7 +138,7 @@ def contained(context: Context, name: str, part: str, *, may_be_open: bool = Tru
 
 
 def settle_within(connection: Connection, context: Context, alert: Alert, end: str, *, is_open: bool) -> None:
-    """Open an alert or, unless it `is_open`, resolve it, with the title `end`."""
+    """Open `alert` if `is_open`, else resolve it with a notice titled `end`."""
     if is_open:
         open_within(connection, context, alert)
     else:
@@ -146,7 +146,7 @@ def settle_within(connection: Connection, context: Context, alert: Alert, end: s
 
 
 def resolve_within(connection: Connection, context: Context, key: AlertKey, title: str) -> datetime | None:
-    """Resolve an alert, with a notice `title` unless that is empty; return when it was opened, None if it was not."""
+    """Resolve an alert, with a notice `title` unless that is ""; return when it was opened, None if there is none."""
     alert = health.remove(connection, key)
     if alert is None:
         return None
@@ -158,7 +158,7 @@ def resolve_within(connection: Connection, context: Context, key: AlertKey, titl
 
 
 def review_source(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
-    """Open the alert of a source whose data is too old, and resolve it when there is newer data."""
+    """Open the alert that a source has no news if its data is too old, or resolve that alert if it is not."""
     key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
     # How often a source publishes is known only after watching it for that long.
     is_watched = source_health.changed_at is not None and now - source_health.changed_at > source.stale_after
@@ -186,12 +186,12 @@ def staleness(source_health: SourceHealth, now: datetime, zone: str) -> Note:
 
 
 def _newest(source_health: SourceHealth) -> datetime | None:
-    """Return when the newest data was published; a commit date after the fetch counts as the time of the fetch."""
+    """Return when the newest data was published, but at the latest when it was first fetched; None if there is none."""
     return min(filter(None, (source_health.revision_time, source_health.changed_at)), default=None)
 
 
 def longest_pause(repository: Repository, newest: Revision) -> timedelta | None:
-    """Return the longest usual time between two commits, learned from the last ten; None if these are too few."""
+    """Return the longest usual time between two commits, from the last ten with a date; None if these are too few."""
     times = (each.time for each in back_from(repository, newest.commit))
     known = sorted(islice((time for time in times if time is not None and time != LATEST), 10))
     intervals = sorted(b - a for a, b in pairwise(known))

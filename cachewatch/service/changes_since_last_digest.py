@@ -41,8 +41,8 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     advance: Advance | None = None  # how the cursors move; None if nothing was ever fetched
     steps: tuple[tuple[str, str, str, str], ...] = ()  # the parts of the key: source, tag, before, after
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
-    left: Mapping[tuple[str, str, Need], Resolution] = {}  # of the builds that earlier digests asked to look after
-    kept: Mapping[Need, Home] = {}  # where builds that are gone are left
+    left: Mapping[tuple[str, str, Need], Resolution] = {}  # present state of builds in open actions: source, tag, build
+    kept: Mapping[Need, Home] = {}  # the snapshots that still have builds which are gone elsewhere
     alternative: Alternative | None = None  # the snapshot that has most of the environment
     pinned: Pinned | None = None
     lacks_pin: bool = False  # the source never had the pinned snapshot
@@ -51,15 +51,15 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
 
 
 class NewSnapshot(Struct, frozen=True):
-    """The snapshot with which the newest new one of a series is compared, and the other new snapshots."""
+    """What a new snapshot of a series is compared with, and the other new snapshots of the series."""
 
     base: Revision  # with the tag of the earlier snapshot
-    others: tuple[str, ...]
-    unnamed: tuple[str, ...] = ()  # the newest, where readers are to move to another one
+    others: tuple[str, ...]  # tags that are only reported as added
+    unnamed: tuple[str, ...] = ()  # the newest tag, if readers are to move to another one
 
 
 class PendingSource(OpenSource, frozen=True, kw_only=True):
-    """An open source, to compare everything that a stream has not reported yet, by the comparisons of OpenSource."""
+    """An open source, and what is needed to compare everything that a stream has not reported of it yet."""
 
     documents: UnreadDocuments
     returns: Returns
@@ -104,9 +104,9 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _news_of(
         self, gap: PendingRange, learned: list[Memory], pinned: Pinned | None
     ) -> tuple[tuple[TagNews, ...], Bases, Restored, Bases]:
-        """Return the news of the tags in `gap`, and the revisions and documents that packages were compared with.
+        """Return the news of the tags in `gap`, and the revisions and documents (by tag) with which they were compared.
 
-        The last mapping has only packages that cannot be read at the start of the range. Removals and returns are added
+        The last mapping has the revisions of packages unreadable at the start of the range. Add removals and returns
         to `learned`.
         """
         steps, wanted = Steps(self.repository, gap.base, self.newest), self.wants_package()
@@ -165,7 +165,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _compared_range(
         self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases, restored: Restored
     ) -> tuple[TagNews, ...]:
-        """Compare the tags of a range; of several new snapshots of a series, only the newest."""
+        """Compare the tags of a range; of new snapshots, only those in `snapshots`, each with an earlier snapshot."""
         new = {tag for one in snapshots.values() for tag in (*one.others, *one.unnamed)}
         others = gap.tags - snapshots.keys() - new
         news = self.compared(gap.base, self.newest, others.__contains__, bases, restored, steps=steps) if others else ()
@@ -179,7 +179,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return news
 
     def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
-        """Return the newest new snapshot of each series, or the one to move to, and the one to compare it with."""
+        """Return by tag the newest new snapshot of each series, or the one to move to, and what to compare it with."""
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
         gone = {tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None}  # it may be back
         known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
@@ -204,7 +204,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return snapshots
 
     def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Memory]) -> TagNews:
-        """Add to the news of a new snapshot the packages that earlier snapshots lacked and it still lacks."""
+        """Add to the news of a new snapshot the packages that earlier snapshots lost and this one still lacks."""
         tag, base = news.name, news.tag.report.before.tag
         if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
             return news
@@ -222,7 +222,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         bases: Bases,
         back: Mapping[str, Mapping[str, Sequence[Departure]]],
     ) -> Iterator[Departure]:
-        """Yield the removals from the tags of a range, and of whole tags; what is `back` counts from its first removal."""
+        """Yield the removals from tags of a range and of whole tags; date packages in `back` by their first removal."""
         departures = Departures(self.source.name, steps)
         departed: list[Departure] = []
         for each in news:
@@ -246,7 +246,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             yield replace(one, told=tuple((self.stream.name, *of) for of in points.items()))
 
     def _announced_prune(self, news: TagNews) -> Iterator[Statement]:
-        """Yield the statement that builds were pruned as announced, unless the news already has one on a prune."""
+        """Yield the statement that announced prunes took place, unless the news has a statement about a prune."""
         wave = self.state.remembered.wave(self.source.name, news.name)
         is_told = any(one.kind is StatementKind.PRUNE for one in all_statements(news.tag))
         if wave is not None and not is_told and news.tag.report.pruned >= wave.count:
@@ -255,7 +255,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _settled(
         self, gap: PendingRange, known: Remembered, wanted: Callable[[str], bool]
     ) -> Iterator[tuple[Departure, tuple[str, ...]]]:
-        """Yield suspicious removals that are so old that they count as losses, with the packages still missing."""
+        """Yield suspicious removals that are old enough to count as losses, each with the packages still missing."""
         for one in () if self.stream.is_urgent else known.suspicions:
             if one.source == self.source.name and one.last.tag in gap.tags and removals.is_old(one, self.newest):
                 has = packages_of(self.repository, self.newest, one.last.tag)
@@ -270,9 +270,9 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         statements: Mapping[str, Iterable[Statement]],
         back: Mapping[str, Collection[str]],
     ) -> Iterator[tuple[str, Statement]]:
-        """Yield the losses of other stacks that leave nothing of what selected stacks had lost before.
+        """Yield (tag, statement) of losses in other stacks, if selected stacks had lost the same builds before.
 
-        Earlier digests said which stacks still built it, and the selection does not show that these lost it, too.
+        Earlier digests named these other stacks as having the builds; the selection hides that they lost them, too.
         """
         stacks, _, *others = self.selection().of_specs
         for tag, those in statements.items() if stacks and not any(others) and self.environment is None else ():
@@ -291,7 +291,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _with_statements(
         self, news: Iterable[TagNews], more: list[tuple[str, Statement]], old: Revision, bases: Bases, back: Restored
     ) -> tuple[TagNews, ...]:
-        """Add statements to the news of their tags; a tag without news is compared first."""
+        """Return `news` with `more` statements added to those of their tags; a tag without news is compared first."""
         by_tag = {each.name: each for each in news}
         for tag, statement in more:
             if tag not in by_tag:
@@ -304,7 +304,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return tuple(by_tag.values())
 
     def _spans(self, unread: UnreadAfter) -> Iterator[Span]:
-        """Yield the span of each compared range; the first has the notes about the source as a whole."""
+        """Yield the span of each compared range, or one if there is none; the first has the notes about the source."""
         removed, readable = defaultdict[str, list[Unread]](list), defaultdict[str, list[Unread]](list)
         for tag, entry in ((tag, entry) for tag, entries in unread.resolved.items() for entry in entries):
             is_gone = document_in(self.repository, self.newest.commit, tag, entry.package) is None
@@ -342,7 +342,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             yield replace(of_newest, notes=(*lost, *notes), unread=packages, is_unknown=bool(names))
 
     def _between(self, gap: PendingRange) -> tuple[int | None, bool, Sequence[datetime]]:
-        """Return the number of revisions in a range, whether upstream lost its first one, and the times of all."""
+        """Return the number of revisions in a range, whether upstream lost the first revision, and the times of all."""
         return self.comparisons.recall(
             ("between", self.repository.git_dir, gap.base.commit, self.newest.commit),
             lambda: (
@@ -353,7 +353,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         )
 
     def _notes_on_dates(self) -> Iterator[Note]:
-        """Yield notes if the source published nothing for long, or if its newest commit has an impossible date."""
+        """Yield notes if the source has published nothing for long, or if its newest commit has an impossible date."""
         now = self.context.clock()
         is_usual = self.newest.time is not None and now - self.newest.time <= self.longest_pause
         if is_stale(self.source, self.health, now) and not is_usual:
@@ -401,7 +401,7 @@ def compare_source(
     comparisons: Comparisons,
     takes: Callable[[str, str], bool],
 ) -> SourceDiff:
-    """Compare the tags of a source that `takes` accepts, from the stream's last report, `since`, or where it begins."""
+    """Compare the tags that `takes` accepts, from `since` or else the stream's last report (or its begin), to now."""
     fetched, position = state.sources[source.name].revision, state.positions.get(source.name)
     if fetched is None:
         return SourceDiff()
@@ -435,7 +435,7 @@ def compare_source(
 
 
 def _without_decided_suspicion(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:
-    """Remove the suspicion from a tag if operators confirmed the loss, or if it is old enough to count as one."""
+    """Remove the suspicion from a tag's news if operators `confirmed` the loss, or if it is old enough (`settled`)."""
     if news.name not in confirmed | settled:
         return news
     is_own = any(one.packages for one in all_statements(news.tag) if one.kind is StatementKind.SUSPICIOUS)

@@ -1,7 +1,7 @@
 """Compare the tags of one open source between two revisions, with the selection of one stream.
 
-For a subscription with an environment or a pinned snapshot, this also compares what these have, what a move would
-change, and whether the pinned snapshot will soon be deleted.
+For a subscription with an environment or a pinned snapshot, it also says which binaries of the environment are there,
+what a move to another snapshot would change, and whether the pinned snapshot will soon be deleted.
 """
 
 import re
@@ -62,12 +62,12 @@ _OF_WHOLE_TAGS = {Kind.TAG_ADDED, Kind.TAG_REMOVED, Kind.STACK_EVENT, Kind.PRUNE
 
 
 class TagNews(Struct, frozen=True):
-    """The part of a digest about one tag, its suspicion if any, and the packages that silences hid."""
+    """The part of a digest about one tag, why the tag is suspicious, if it is, and which packages silences hid."""
 
     tag: TagDigest
     name: str  # of the tag, after or else before
     suspicion: str  # why the whole tag is suspicious, if that touches the selection; else ""
-    hidden: Set[tuple[str, str]]  # silences, each with a package of which it hid something
+    hidden: Set[tuple[str, str]]  # pairs of a silence and a package of which it hid something
 
     @property
     def size(self) -> int:
@@ -101,10 +101,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         steps: Steps | None = None,
         is_new: bool = False,
     ) -> tuple[TagNews, ...]:
-        """Return the news of each wanted tag; `is_new` means that the tags are new snapshots.
+        """Compare `before` with `after`; return the news of each wanted tag. If `is_new`, the tags are new snapshots.
 
-        The documents of `bases` and `restored` replace those of `before`. If `steps` between the revisions are given, a
-        tag is suspicious only if a single step made it so.
+        By tag and package, revisions in `bases` and documents in `restored` replace those of `before`. If `steps` are
+        given, a tag is suspicious only if a single revision between the two made it so.
         """
         comparison = self._between_revisions(
             before, after, wanted_tag=wanted_tag, wanted_package=self.wants_package(), bases=bases, restored=restored
@@ -131,7 +131,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return compare_revisions(self.repository, before, after, trees=trees, count=self.comparisons.count, **options)
 
     def _judged_by_steps(self, comparison: Comparison, steps: Steps) -> Comparison:
-        """Return `comparison`, with its tag suspicious only if a single revision removed more than half of it."""
+        """Return `comparison`; its tag may count as suspicious only if a single revision removed over half of it."""
         if comparison.revisions_between == 1:
             return comparison
         tag = comparison.pairs[0].after.tag or ""
@@ -140,7 +140,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return replace(comparison, revisions_between=None) if is_judged else comparison
 
     def _is_broken(self, tag: str, earlier: Revision, later: Revision) -> bool:
-        """Tell whether one revision removed more than half of the specs that stacks build in a tag."""
+        """Tell whether the step from `earlier` to `later` makes the tag suspicious; False if they cannot be read."""
         try:
             return bool(self.unselected(earlier, later, tag, Globs()).suspicion)
         except BrokenSource:
@@ -149,7 +149,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             return False  # the revisions between are not in this clone
 
     def unselected(self, before: Revision, after: Revision, tag: str, packages: Callable[[str], bool]) -> Report:
-        """Return what happened to a tag between two revisions, to all specs of these `packages`."""
+        """Return the report of a tag between two revisions on all specs of the packages that `packages` accepts."""
         sides = replace(before, tag=tag), replace(after, tag=tag)
         comparison = self._between_revisions(*sides, wanted_tag=Globs(), wanted_package=packages)
         make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
@@ -158,7 +158,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return changeset.report
 
     def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
-        """Add how long removed versions had been there, if there is a history index; to the first lines only."""
+        """Add to the first lines how long removed versions had been there, if there is a history index."""
         if not any(statement.kind in _REMOVED for each in news for statement in each.tag.statements):
             return tuple(news)
         left, found = count(_MOST_STAYS, -1), []
@@ -184,7 +184,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             yield past
 
     def _tag_news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
-        """Compare one tag; `room` limits the bytes of its table (None: no table), `based_on` are replaced documents."""
+        """Compare one tag; its table has at most `room` bytes (None: no table), `based_on` are replaced documents."""
         (pair,) = comparison.pairs
         find = partial(self._news, comparison, selection, room, based_on)
         # The packages that patterns chose, not the patterns, so that subscriptions can share the news.
@@ -226,7 +226,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return TagNews(tag, name, reported.report.suspicion if is_touched and not is_hidden else "", silencing.silenced)
 
     def _left_after(self, tag: str) -> str:
-        """Return the newest snapshot left, or else the branch, if the removed `tag` was the newest snapshot."""
+        """Return the newest snapshot left in the series of `tag` if that was its newest snapshot; else ""."""
         there, branch = tags_of(self.repository, self.newest).ids, tag_names.series(tag) or ""
         snapshots = (name for name in there if tag_names.is_snapshot(name) and tag_names.series(name) == branch)
         left = max(snapshots, key=version_key, default=branch)
@@ -241,7 +241,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return tag
 
     def selection(self) -> Selection:
-        """Return the subscription's selection; with an environment, by default only its systems and targets."""
+        """Return the subscription's selection; if it names no systems or targets, those of its environment, if any."""
         always = ALWAYS_REPORTED & CAN_BE_URGENT if self.stream.is_urgent else ALWAYS_REPORTED
         selection = selection_of(self.stream.subscription.match, self.stream.changes | always)
         if self.environment is None:
@@ -254,7 +254,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
 
     def wants_package(self) -> Callable[[str], bool]:
-        """Return a function that tells whether the stream selects a package."""
+        """Return a function that tells whether the stream selects the package with a name."""
         packages = Globs(self.stream.subscription.match.packages)
         if self.environment is None:
             return packages
@@ -267,7 +267,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return Silencing(silences, wants or self.selection().wants, source=self.source.name, tag=tag, day=day)
 
     def coverage(self, bases: Bases, restored: Restored) -> tuple[Coverage, Coverage] | None:
-        """Return the environment's coverage as last reported (`bases` as in `compared`) and now; None without one."""
+        """Return the environment's coverage at the last report and now; None without one. `bases` as in `compared`."""
         if self.environment is None:
             return None
         told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}
@@ -290,7 +290,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return had, has
 
     def left(self, bases: Bases, news: Iterable[TagNews]) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
-        """Yield (source, tag, build) of open actions with its present state, of a renamed stack under the new name."""
+        """Yield (source, tag, build) for each build in open actions, with its present state; follow renamed stacks."""
         renamed = {
             (each.name, old): one.after[0]
             for each in news
@@ -310,7 +310,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 yield from (((self.source.name, tag, need), now[one]) for need, one in own.items())
 
     def kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, Home]:
-        """Return by need the newest snapshot that has a build that is lost or soon pruned, or else a newer version."""
+        """Return the newest snapshot with each build that is lost or soon pruned, or else with a newer version."""
         lost = {one.need: one.suggestion for one in known if one.left is Nearest.NONE}
         for one in news if self.environment is None else ():
             statements = one.tag.statements if one.tag.report.before.tag == one.tag.report.after.tag else ()
@@ -347,7 +347,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return {need: home for need in needs if (home := homes[need, lost[need]])}
 
     def alternative(self) -> Alternative | None:
-        """Return the snapshot with most binaries of the environment, or None if the source has no history index."""
+        """Return the snapshot with most binaries of the environment; None without an environment or a history index."""
         if self.environment is None or self.stream.is_urgent:
             return None
         with self._past() as past:
@@ -355,7 +355,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return found
 
     def lacks_pin(self) -> bool:
-        """Tell whether this source never had the pinned snapshot."""
+        """Tell whether this source has never had the pinned snapshot; False without one, and for urgent digests."""
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent or self.state.remembered.pin(self.source.name, tag) is not None:
             return False
@@ -363,7 +363,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return not any(tag in tags_of(self.repository, side).ids for side in sides)
 
     def pinned(self, learned: list[Memory]) -> Pinned | None:
-        """Return the state of the pinned snapshot and what a move changes; None without one, or if reported as gone."""
+        """Return the pinned snapshot's state and what a move changes, or None; add a fact about it to `learned`."""
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent:
             return None
@@ -384,7 +384,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return replace(first, best=next(older, ""))
 
     def _with_move(self, pin: Pinned, before: Revision, to: str) -> Pinned:
-        """Return `pin` with the gains and losses of a move from it, in revision `before`, to the snapshot `to`."""
+        """Return `pin` with what a move from it (in the revision `before`) to the snapshot `to` gains and loses."""
         after = replace(self.newest, tag=to)
         if self.environment is not None:
             held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)
@@ -394,7 +394,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
 
 def _exactly(found: Set[str]) -> Globs:
-    """Return patterns that match exactly these names, or everything if a name could be read as a pattern."""
+    """Return patterns that match exactly these names; patterns that match everything if a name is not plain."""
     return Globs(sorted(found)) if all(map(_PLAIN.fullmatch, found)) else Globs()
 
 
@@ -406,14 +406,14 @@ def without_suspicion(tag: TagDigest) -> TagDigest:
 
 
 def _wants_nothing(_: Set[Kind]) -> bool:
-    """Reject all kinds of change; no lambda, since it is sent to a worker."""
+    """Return False, to want no kind of change; this is no lambda because it is sent to a worker."""
     return False
 
 
 def _find_pin(
     repository: Repository, place: tuple[str, str], newest: Revision, bases: Sequence[Revision], seen: SeenPin | None
 ) -> tuple[Pinned | None, SeenPin | None]:
-    """Return the state of the snapshot at `place` (source, tag), and the fact to remember; None if never seen."""
+    """Return the state of the snapshot at `place` (source, tag), and what to remember; (None, None) if never seen."""
     source, tag = place
     own = tag_names.series(tag)
 

@@ -1,7 +1,7 @@
-"""Compare two states of a tag once in a pass, by the steps of comparison_flow; every stream selects its part.
+"""Compare two states of a tag once in a pass, by the steps of comparison_flow.py; every stream selects its part.
 
-A worker process writes the results to a file, since it may end at any time. Subscriptions that select the same share
-the news of a tag (`remembered`), too.
+A worker process writes the results to a file, because it may end at any time. Subscriptions with equal selections also
+share the news of a tag (`remembered`).
 """
 
 import pickle
@@ -42,7 +42,7 @@ MakeCollector = Callable[[], Collector]
 
 
 class KeptPackage(Struct, frozen=True):
-    """The position in the file of one package's comparison."""
+    """The position of the comparison of one package in the file of results, in bytes."""
 
     documents: DocumentPair
     position: int
@@ -59,12 +59,12 @@ class KeptBatch(Struct, frozen=True):
 
 
 def about_kept(kept: KeptPackage) -> Piece:
-    """Describe a compared pair of documents for messages about the worker."""
+    """Return the object ids of a compared pair of documents, and the bytes of its result, for a worker."""
     return about_pair((kept.documents, None, None))._replace(size=kept.length)
 
 
 def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> KeptBatch:
-    """Compare packages, and append each result to `file`; `is_pruned`: the tag loses specs that no stack builds."""
+    """Compare packages, and append each result to `file`; `is_pruned` if specs that no stack builds leave the tag."""
     tally, problems = Tally(), Problems()
     pairs = {pair.package: pair for pair, *_ in contents}
     packages = []
@@ -85,7 +85,7 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
 def select_kept(
     file: Path, selection: Selection, make_collector: MakeCollector, is_part: bool, packages: Sequence[KeptPackage]
 ) -> Batch:
-    """Return what `selection` selects of the results in `file`; if that `is_part`, it is counted separately."""
+    """Return what `selection` selects of the results in `file`; count it separately if it `is_part` of the tag."""
     collector = make_collector()
     tally = Tally(selected=[] if is_part else None)
     for change, items in _kept(file, packages):
@@ -113,7 +113,7 @@ class SizedCache:
         self._found: OrderedDict[Hashable, Any] = OrderedDict()
 
     def recall(self, name: Hashable, find: Callable[[], Any]) -> Any:
-        """Return the value kept under `name`, or that of `find`, which is then kept unless its `size` is too large."""
+        """Return the value kept under `name`, else that of `find()`; keep the latter unless its `size` is too large."""
         if name in self._found:
             self._found.move_to_end(name)
             return self._found[name]
@@ -127,7 +127,7 @@ class SizedCache:
 
 
 def _refused(isolation: Isolation, contents: Read, failure: WorkFailed) -> KeptBatch:
-    """Return the result for a package that no process could compare: each of its documents is read alone."""
+    """Return the result for a package that the worker could not compare: read each document alone to find the fault."""
     pair, *sides = contents
     before = after = None
     if not isinstance(failure, OutOfTime):
@@ -159,7 +159,7 @@ def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Dia
 
 
 def _selected(file: Path, batches: list[KeptBatch], of: ComparedPair, make_collector: MakeCollector) -> Iterator[Batch]:
-    """Yield the selected batches; the first one has the diagnostics of documents."""
+    """Yield what the selection of `of` selects from each batch; the first has all problems of documents."""
     others = of.pair.difference.others
     is_part = bool(others) or not of.selection.takes_all_specs
     work = partial(select_kept, file, of.selection, make_collector, is_part)
@@ -191,7 +191,7 @@ class Comparisons:
     """The comparisons of one pass, and the open repositories that they read."""
 
     def __init__(self, isolate: Callable[[str], Isolation], folder: Path | None, go_on: Callable[[], None]) -> None:
-        """Prepare: `isolate` returns the isolation for a source; results are in `folder`, or a temporary one, till `close`."""
+        """Keep results in `folder`, or a temporary one, until `close`; `isolate` returns the Isolation of a source."""
         for left_over in folder.glob(f"{_PREFIX}*") if folder else ():
             rmtree(left_over, ignore_errors=True)
         self.isolation = isolate
@@ -208,7 +208,7 @@ class Comparisons:
     def changeset(
         self, source: str, comparison: Comparison, selection: Selection, make: MakeCollector, bases: Hashable = None
     ) -> Changeset:
-        """Return the selected changes of the tag in `comparison`; it is compared once for each set of other `bases`."""
+        """Return the selected changes of the tag in `comparison`; `bases` identifies the documents replaced in it."""
         (pair,), isolation = comparison.pairs, self.isolation(source)
         # Another folder each time: a process may remember what it read under the last name.
         self._folder = self._folder or TemporaryDirectory(prefix=_PREFIX, dir=self._place)
@@ -231,20 +231,20 @@ class Comparisons:
         return judge_tag(ComparedPair(comparison, pair, isolation, Selection()), tally, is_counted=True), batches
 
     def trees(self, source: str) -> CompareTrees:
-        """Return a function that compares trees in the repository of a source, and caches the results."""
+        """Return a function that compares git trees of a source, and caches the results."""
         cached = self._trees.setdefault(source, SizedCache(_MOST_PACKAGES))
         return lambda repository, *trees: cached.recall(
             trees, partial(TreeDifference, repository, *trees, is_of_changes=True)
         )
 
     def count(self, repository: Repository, before: Revision, after: Revision) -> int | None:
-        """Count the revisions between two, once in a pass."""
+        """Return the number of revisions between two, counted once in a pass; None if it is unknown."""
         key = count_between, repository.git_dir, before.commit, after.commit
         return self.recall(key, lambda: count_between(repository, before, after))
 
     @contextmanager
     def opened(self, source: str, open_repository: Callable[[], Repository]) -> Iterator[Repository]:
-        """Yield the repository of a source, which all streams share; after an error it is closed and later reopened."""
+        """Yield the repository of a source, which all streams share; after an error, close it, to be reopened later."""
         if source not in self._repositories:
             self._repositories[source] = open_repository()
         try:

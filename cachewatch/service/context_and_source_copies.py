@@ -39,12 +39,12 @@ from cachewatch.store.transactions_and_upgrades import Connection, Database, aft
 
 
 class News(Struct, frozen=True, kw_only=True):
-    """The newest revision of a source, and problems with the source, if any."""
+    """The newest revision of a source after an update, and problems with the source, if any."""
 
     revision: str
     time: datetime | None  # when it was published
     warnings: tuple[str, ...]  # of which operators are notified once
-    problem: str = ""  # of which an alert is open while it lasts; there may be a new revision all the same
+    problem: str = ""  # while it lasts, an alert is open; there may be a new revision all the same
     no_documents: str = ""  # if the source has no documents: what was looked for, and what was found instead
 
 
@@ -53,7 +53,7 @@ class Watched(ABC):
 
     @abstractmethod
     def update(self) -> News:
-        """Fetch the newest revision. Raises SourceError if that fails; the copy is then as it was before."""
+        """Fetch the newest revision. Raises SourceError, and leaves the copy as it was, if that fails."""
 
     @abstractmethod
     def open(self) -> Repository:
@@ -63,14 +63,14 @@ class Watched(ABC):
         """Protect these revisions and their contents from deletion, even if the source removes them."""
 
     def tidy(self, used: Collection[str]) -> None:  # noqa: B027  it is packed when it is written
-        """Remove all pins except those of revisions in `used`, and keep the copy small."""
+        """Remove the pins of all revisions except those in `used`, and keep the copy small."""
 
 
 class RecordedSource(Watched):
     """The history that cachewatch records, in a git repository, for a source that has none."""
 
     def __init__(self, folder: Path, address: str, layout: Layout = ANYWHERE) -> None:
-        """Use the recorded history in `folder` of the source at `address`; `layout` tells where documents are."""
+        """Use the history in `folder`, recorded for the source at `address`; `layout` says where documents are."""
         self._folder, self._address, self._layout = folder, address, layout
 
     def open(self) -> Repository:
@@ -143,7 +143,7 @@ class RecordedFolder(RecordedSource):
     """The recorded history of a folder of documents."""
 
     def update(self) -> News:
-        """Record the documents of the folder as a new revision, unless nothing changed since the last one."""
+        """Record the documents of the folder as a new revision, unless nothing changed since the last revision."""
         if not Path(self._address).exists():
             raise SourceError(f"{self._address}: there is no such folder")
         faults = [each for each in record_folder(self._address, self._folder, self._layout) if each.is_loss]
@@ -156,7 +156,7 @@ class RecordedFolder(RecordedSource):
 
 
 def copy_for_now(folder: Path, copy: Path) -> None:
-    """Make a temporary copy of the clone `folder`, which can be updated; it reads the clone's objects and indexes."""
+    """Make `copy`, a clone that can be updated, of the clone `folder`; it reads objects and indexes of the original."""
     if not folder.exists():
         return
     indexes = [path.resolve() for path in folder.glob("*.db")]
@@ -185,7 +185,7 @@ class Context(Struct, kw_only=True):
     clock: Clock = utc_now
     # Set when cachewatch is to end: the current message is still sent, and no other is begun.
     is_ending: threading.Event = field(default_factory=threading.Event)
-    # The name, unique to this run, with which deliveries are claimed; the results that could not be stored yet, by delivery.
+    # The name, unique to this run, with which deliveries are claimed; the results not stored yet, by delivery id.
     owner: str = field(default_factory=lambda: f"{socket.gethostname()}/{os.getpid()}/{token_hex(4)}")
     unwritten: dict[int, tuple[Delivery, DeliveryResult]] = field(default_factory=dict)
     started: datetime | None = None  # when this process began
@@ -197,7 +197,7 @@ class Context(Struct, kw_only=True):
             self.started = self.clock()
 
     def log_within(self, connection: Connection, delivery: Delivery | None = None) -> Log:
-        """Return a log whose lines are written when the transaction is committed; about `delivery`, if given."""
+        """Return a log, about `delivery` if given, whose lines are written when the transaction is committed."""
         of = {} if delivery is None else {"id": delivery.id, "channel": delivery.channel, "target": delivery.target}
         return self.log.bind(**of).deferred(partial(after_commit, connection))
 
@@ -220,7 +220,7 @@ class Context(Struct, kw_only=True):
         return self.watched(source).open()
 
     def pin(self, advances: Collection[Advance]) -> None:
-        """Protect the revisions from which streams will be compared next, even if upstream deletes them."""
+        """Protect the revisions that streams need for their next comparisons, even if upstream deletes them."""
         for each in advances:
             self.watched(self.config.sources[each.source]).pin(each.revisions)
 

@@ -1,8 +1,8 @@
-"""Create the digest of a stream that is due, in four acts: read its state, decide, pin the revisions, write.
+"""Create the digest of a stream if it is due, in four acts: read its state, decide, pin the revisions, write.
 
 Deciding compares and renders (digest_assembly.py), and does not use the database. Writing is one transaction, which
-first checks that what was read is unchanged: if the process ends at any moment, either the digest is stored and the
-cursors have moved, or neither. Deliveries are sent later, from what is stored.
+first checks that the state read is unchanged. If the process ends at any moment, either the digest is stored and the
+cursors have moved, or neither. Deliveries are sent later, from the stored messages.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ from cachewatch.store.transactions_and_upgrades import Connection
 
 
 def take_over_renamed(context: Context) -> None:
-    """Move the state of each subscription named by `renamed_from:` to its new name, unless that was done before."""
+    """Move the state of each renamed subscription (`renamed_from:`) to its new name, unless that was done before."""
     for new, old in ((each.name, each.renamed_from) for each in context.config.subscriptions.values()):
         if old:
             with context.database.write() as connection:
@@ -53,7 +53,7 @@ def take_over_renamed(context: Context) -> None:
 
 
 def ask_about(connection: Connection, context: Context, new: str) -> None:
-    """Notify operators if `new` begins while others are no longer configured: it may be one of these, renamed."""
+    """Ask operators whether the new subscription `new` is a renamed one, if others are no longer configured."""
     known = cursors.subscriptions(connection)
     gone = sorted(known - context.config.subscriptions.keys() - {OPERATORS})
     if new in known or not gone:
@@ -72,7 +72,7 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
 
 
 def store(connection: Connection, context: Context, stream: Stream, draft: PendingDigest, packed: Packed) -> None:
-    """Store a digest with its messages, if any, and move the cursors; those of a held one move when it is settled."""
+    """Store a digest if it has messages, and move the cursors; those of a held digest move when it is settled."""
     now, name, pin = context.clock(), stream.subscription.name, stream.subscription.match.pinned
     digests.store_holds(connection, name, stream.name, draft.holds)
     if not (packed and draft.hold):
@@ -103,7 +103,7 @@ def store(connection: Connection, context: Context, stream: Stream, draft: Pendi
 
 
 def _without_doubtful_tags(draft: PendingDigest) -> Iterator[Advance]:
-    """Yield the advances without tags about which operators are asked; else their packages would come back as new."""
+    """Yield the advances without the tags about which operators are asked, else packages would return as new later."""
     for each in draft.advances:
         tags = {hold.alert.part for hold in draft.holds if hold.alert.name == each.source}
         series = {series_or_tag(tag) for tag in tags}
@@ -113,7 +113,7 @@ def _without_doubtful_tags(draft: PendingDigest) -> Iterator[Advance]:
 
 
 def _report_reused_hashes(connection: Connection, context: Context, draft: PendingDigest) -> None:
-    """Notify operators once of published hashes that now mean another spec, in up to 20 documents."""
+    """Notify operators, once, of published hashes that now name another spec; list up to 20 documents for each tag."""
     for tag in draft.digest.tags:
         reused = [found for found in tag.report.diagnostics if found.kind is DiagnosticKind.REUSED_HASH]
         lines = [f"{safe(found.path)}: {safe(found.message)}." for found in reused[:20]]
@@ -134,7 +134,7 @@ class StreamDecision(Struct, frozen=True, kw_only=True):
     """Everything that a pass writes for a stream, in one transaction."""
 
     begun: tuple[Advance, ...] = ()  # where the stream begins, in sources that are new to it
-    plans_slot: bool = False  # its next slot is not stored yet, or is one of another schedule
+    plans_slot: bool = False  # whether its next slot is to be stored, because none is or its schedule changed
     finished: Slot | None = None  # the slot for which the digest was due
     drafts: Drafts = ()
     failure: Exception | None = None  # why there is no digest
@@ -169,7 +169,7 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
 
 
 def decide(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> StreamDecision:
-    """Decide what to write, without the database; after a failure, that is at least where the stream begins."""
+    """Decide what to write, without the database; after an error, return that as `failure`, with what was decided."""
     now = context.clock()
     is_planned = stream.is_each_revision or is_current(stream, state.slot, now)
     decision = StreamDecision(plans_slot=not is_planned)
@@ -187,7 +187,7 @@ def decide(context: Context, stream: Stream, state: StreamState, comparisons: Co
 
 
 def _begin(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> Iterator[Advance]:
-    """Yield the position where a stream begins in each source new to it, with the unreadable documents there."""
+    """Yield the first position of a stream in each source that is new to it, with the unreadable documents there."""
     wants_package = Globs(stream.subscription.match.packages)
     for source in stream.sources:
         newest_commit = state.sources[source.name].revision
@@ -223,7 +223,7 @@ def _drafts(
 ) -> Drafts | None:
     """Return the digests to store, each with its messages; None if none is due.
 
-    One is due, outside of `quiet:` hours, in its `slot`, with news for a stream of each revision, or after a hold.
+    Outside of `quiet:` hours, one is due in its `slot`, after a hold, or if a stream of each revision has news.
     """
     now = context.clock()
     if quiet_until(context.config.quiet, now, context.config.timezone) > now:
@@ -264,7 +264,7 @@ def _packed(context: Context, stream: Stream, draft: PendingDigest, comparisons:
 
 
 def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: datetime) -> bool:
-    """Tell whether nothing is sent because the digest is empty and the subscription wants no empty digest now."""
+    """Tell whether a digest is not sent because it is empty and the subscription wants no empty digest now."""
     if not draft.is_empty:
         return False
     if stream.is_urgent or stream.subscription.if_empty == "skip":
@@ -278,7 +278,7 @@ def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: d
 def write_decision(
     connection: Connection, context: Context, stream: Stream, state: StreamState, decision: StreamDecision
 ) -> bool:
-    """Write a decision; return False, without writing, if `state` has changed: the next pass decides again."""
+    """Write a decision; if `state` has changed, write nothing and return False, so that the next pass decides again."""
     stored = read_stream(connection, stream)  # of this, polls and alerts may have changed
     if replace(stored, sources=state.sources, is_failing=state.is_failing) != state:
         return False

@@ -1,4 +1,4 @@
-"""Assemble the digest that is due for a stream, and build its bytes for every channel; nothing is written here."""
+"""Assemble the digest that is due for a stream, and build its messages for every channel; nothing is stored here."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ _FORM = 1
 
 
 class PendingDigest(Struct, frozen=True, kw_only=True):
-    """A digest that is not stored yet, with the moves of cursors that are stored with it."""
+    """A digest that is not stored yet, with the new positions to store with it."""
 
     digest: Digest
     advances: tuple[Advance, ...]
@@ -53,20 +53,20 @@ class PendingDigest(Struct, frozen=True, kw_only=True):
 
     @property
     def hold(self) -> str:
-        """Why operators must be asked before it is sent; "" if they need not be."""
+        """Why operators must be asked before the digest is sent; "" if they need not be asked."""
         said = ", ".join(dict.fromkeys(hold.said for hold in self.holds))
         is_suspicious = any(hold.alert.kind is AlertKind.SUSPICIOUS_LOSS for hold in self.holds)
         return f"a suspicious loss: {said}" if is_suspicious else said
 
     @property
     def reason(self) -> str:
-        """Why it is held or, if operators did not answer in time, that it is sent without their answer; else ""."""
+        """Why the digest is held, or that it is sent because operators did not answer in time; "" for all others."""
         unconfirmed = self.digest.unconfirmed
         return self.hold or (unconfirmed and f"not confirmed by the operators: {unconfirmed}")
 
     @property
     def content(self) -> frozenset[Hashable]:
-        """The contents as a value to compare: equal for a regular and an urgent digest that report the same."""
+        """A value that is equal for a regular and an urgent digest that report the same."""
         statements = {
             (tag.source, tag.report.after.tag, one.kind, one.name, one.before, one.after, one.packages)
             for tag in self.digest.tags
@@ -88,8 +88,8 @@ def compose(
 ) -> PendingDigest:
     """Return the digest of the changes since the stream's last report, or since the revision `since`.
 
-    `occasion` goes into the keys of digests without changes, so that they differ; `comparisons` are shared with other
-    streams. Only tags that `takes` accepts, by source and tag, are compared.
+    `occasion` makes the keys of digests without changes differ; `comparisons` are those of the pass, shared with other
+    streams. Only tags for which `takes(source, tag)` is true are compared.
     """
     lock = stream.subscription.match.environment
     own = nullcontext(comparisons) if comparisons else closing(Comparisons(lambda _: INLINE, None, context.go_on))
@@ -178,7 +178,7 @@ def _lock_of(environment: CoverageChange | None) -> str:
 
 
 def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is_sent: bool) -> PendingDigest:
-    """Add to the advances what to remember: actions for readers, if the digest `is_sent`, and binaries ever present."""
+    """Add facts to remember to the advances: actions for readers, if the digest `is_sent`, and binaries ever found."""
     digest, assessment = draft.digest, draft.digest.assessment
     if draft.hold or not draft.advances or (stream.is_urgent and not is_sent):
         return draft
@@ -225,7 +225,7 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
 
 
 def _met(digest: Digest) -> list[MetBinaries]:
-    """Return the fact which binaries of the environment were ever in the cache, if it has new ones."""
+    """Return a fact that names the binaries of the environment which were ever in the cache; [] if it is not new."""
     if digest.environment is None:
         return []
     needs = (*digest.environment.before.needs, *digest.environment.after.needs)
@@ -235,7 +235,7 @@ def _met(digest: Digest) -> list[MetBinaries]:
 
 
 def as_released(draft: PendingDigest) -> Digest:
-    """Return a digest in the form in which it is sent after operators release it: suspicious losses count as losses."""
+    """Return the digest as it is sent once operators release it: suspicious losses count as confirmed losses."""
     if not any(hold.alert.kind is AlertKind.SUSPICIOUS_LOSS for hold in draft.holds):
         return draft.digest
     facts = (fact for advance in draft.advances for fact in advance.learned)
@@ -243,7 +243,7 @@ def as_released(draft: PendingDigest) -> Digest:
 
 
 def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str) -> str:
-    """Return the digest's key, which depends on its tags and revisions; it differs from the keys of stored digests."""
+    """Return a key made of the digest's tags and revisions that differs from the keys of stored digests."""
     steps = sorted(step for part in parts for step in part.steps)
     made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
     forms = chain([made_of], ([*made_of, time] for time in count(2)))
@@ -253,7 +253,7 @@ def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: 
 
 
 def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
-    """Return the compared period for file names: one day with a time, or two days."""
+    """Return the compared period for file names: two days, or one day with a time if they are equal."""
     sides = [span for part in parts for span in part.spans]
     end = max((span.after.time for span in sides if span.after.time), default=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
     begin = min((span.before.time for span in sides if span.before.time), default=end)
@@ -264,7 +264,7 @@ def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) ->
 def split(
     composed: Callable[..., PendingDigest], state: StreamState, holds: Iterable[Hold], due: Collection[Hold]
 ) -> tuple[PendingDigest, PendingDigest]:
-    """Compose a held digest as two: one to send now, about the holds that are `due`, and one about the others."""
+    """Compose a held digest as two: one to send now, with the tags of `due` holds, and one to hold for the others."""
     waiting = tuple(hold for hold in holds if hold not in due)
     places, due_places = ({(hold.alert.name, hold.alert.part) for hold in each} for each in (waiting, due))
 
@@ -283,7 +283,7 @@ def split(
 
 
 def unconfirmed(draft: PendingDigest) -> PendingDigest:
-    """Return the digest with a first note that operators did not confirm it."""
+    """Return the digest without holds, with a first note that operators did not confirm it."""
     # The digest names suspicious losses anyway.
     large = [hold.said for hold in draft.holds if hold.alert.kind is AlertKind.LARGE_CHANGE]
     note = Note("unconfirmed-large", {"what": large[0]}) if large else Note("unconfirmed")
@@ -310,7 +310,7 @@ Packed = tuple[ChannelMessages, ...]
 
 
 def pack_messages(config: Config, stream: Stream, digest: Digest, *, forms: frozenset[Form] | None = None) -> Packed:
-    """Return the messages of every channel; `forms` are those to render, by default all that the channels need."""
+    """Return the messages for each channel; `forms` are the forms to render, by default all that the channels need."""
     channels, rendered = [config.channels[name] for name in stream.channels], {}
     if forms is None:  # those of the channels, and of the site if the subscription is published
         of_site = {Form.PAGE} if stream.subscription.publish else ()
@@ -341,7 +341,7 @@ def pack_messages(config: Config, stream: Stream, digest: Digest, *, forms: froz
 def _render_both(
     config: Config, stream: Stream, digest: Digest, **options: Any
 ) -> tuple[RenderedDigest, RenderedDigest, str]:
-    """Return the whole and the short digest and "", or, from built-in templates, both and why the site's own failed."""
+    """Return the whole digest, the short one, and ""; or why configured templates failed if built-in ones were used."""
     render = partial(render_lengths, digest, (False, True), **options)
     try:
         rendered, short = render(templates_dir=config.templates_dir, template=stream.subscription.template)

@@ -28,9 +28,9 @@ Held = tuple[HeldDigest, Hold]
 
 
 def holds_needed(parts: list[SourceDiff], limit: int, known: Iterable[Hold], now: datetime) -> list[Hold]:
-    """Return why to ask operators first: suspicious losses or else large changes; those that are not `known` begin now.
+    """Return the events to ask operators about: suspicious losses, else large changes; unless `known`, they begin now.
 
-    A change is large in each tag with more changed specs than `limit`; if only their sum exceeds it, in each source.
+    A change is large in each tag with more changed specs than `limit`; if only the sum exceeds it, in each source.
     """
     since = {hold.alert: hold.counted_from for hold in known}
 
@@ -69,7 +69,7 @@ def _content(news: TagNews) -> Iterator[str]:
 
 
 def held_for(config: Config, subscription: str, stream: str) -> timedelta | None:
-    """Return how long digests of a stream are held if no operator answers; None means without end."""
+    """Return how long digests of a stream are held if no operator answers; None if without end."""
     known = config.subscriptions.get(subscription)
     if known is None or known.limit.hold_for is None or (stream == URGENT and known.urgent is None):
         return None
@@ -83,7 +83,7 @@ def goes_out_at(config: Config, digest: HeldDigest) -> datetime | None:
 
 
 def over(config: Config, stream: Stream, holds: Iterable[Hold], now: datetime) -> list[Hold]:
-    """Return the `holds` whose time is over."""
+    """Return those of `holds` whose time is over, so that operators are no longer waited for."""
     lasting = held_for(config, stream.subscription.name, stream.name)
     # A beginning that is far ahead was stored by a wrong clock.
     return [] if lasting is None else [hold for hold in holds if abs(now - hold.counted_from) >= lasting]
@@ -98,7 +98,7 @@ def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
 
 
 def place(source: str, tag: str) -> str:
-    """Return where an event took place, in words: tag and source, or only the source if several tags are affected."""
+    """Return the place of an event in words: tag and source, or only the source if `tag` is "" (several tags)."""
     return f"{tag} of {source}" if tag else source
 
 

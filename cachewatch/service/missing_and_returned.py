@@ -1,8 +1,8 @@
 """Find what was removed from a source (departures), in which revision, and what is back (returns).
 
 A digest compares two revisions that may lie weeks apart. A subscription remembers which single revision removed
-something, so that it is compared with the last revision that had it when it comes back. Git's trees show which
-documents a revision has.
+something; when that is back, it is compared with the last revision that had it. Git's trees show which documents a
+revision has.
 """
 
 import re
@@ -46,7 +46,7 @@ _OF_NEW_SNAPSHOTS = {
     StatementKind.PACKAGE_REMOVED: DepartureKind.PACKAGE,
     StatementKind.STACK_REMOVED: DepartureKind.STACK,
 }
-# What tells that hashes of the last reported state are gone.
+# The statements which say that hashes of the last reported state are gone.
 _GONE_HASHES = frozenset({StatementKind.PRUNE, StatementKind.PRUNED, StatementKind.SURPLUS, StatementKind.TURNOVER})
 _SAMPLES = 3  # documents of a stack that tell whether a revision had the stack
 _MOST_TIMES = 3  # how many snapshots in a row name the same packages that they still lack
@@ -67,14 +67,14 @@ def trees_of_packages(repository: Repository, revision: Revision, tag: str) -> M
 
 
 class Steps:
-    """The revisions of a source between two others, and the packages of each."""
+    """The revisions of a source from `before` to `after`, and the packages in each."""
 
     def __init__(self, repository: Repository, before: Revision, after: Revision) -> None:
         self.repository, self.before, self.after = repository, before, after
 
     @cached_property
     def chain(self) -> Sequence[Revision]:
-        """The revisions, oldest first."""
+        """The revisions from `before` to `after`, oldest first."""
         return chain_between(self.repository, self.before, self.after)
 
     def packages(self, revision: Revision, tag: str) -> Mapping[str, str]:
@@ -82,14 +82,14 @@ class Steps:
         return packages_of(self.repository, revision, tag)
 
     def last_with(self, has: Callable[[Revision], bool]) -> tuple[Revision, Revision]:
-        """Return the last revision for which `has` is true, and the one after it; both ends if there is none."""
+        """Return the last revision for which `has` is true, and the next one; `before` and `after` if there is none."""
         for earlier, later in reversed(list(pairwise(self.chain))):
             if has(earlier):
                 return earlier, later
         return self.before, self.after
 
     def suspicious(self, tag: str, is_broken: Callable[[Revision, Revision], bool]) -> bool:
-        """Tell whether one step removed most of a tag, or changed most of it and, says `is_broken`, broke it."""
+        """Tell whether one step removed most packages of a tag, or changed most so that `is_broken(earlier, later)`."""
         for earlier, later in pairwise(self.chain):
             had, has = self.packages(earlier, tag), self.packages(later, tag)
             removed = len(had.keys() - has.keys())
@@ -108,13 +108,13 @@ def all_statements(tag: TagDigest) -> Iterator[Statement]:
 
 
 class Departures:
-    """Finds the tags, stacks and packages that were removed from the tags of a digest in one source."""
+    """Finds which packages, stacks and whole tags were removed from the tags of a digest in one source."""
 
     def __init__(self, source: str, steps: Steps) -> None:
         self._source, self._steps = source, steps
 
     def of_tag(self, digest: TagDigest) -> Iterator[Departure]:
-        """Yield the removals from a tag, or those from the snapshot before a new one to the new one."""
+        """Yield the removals from a tag; for a new snapshot, of what the snapshot before it had and it lacks."""
         before, after = digest.report.before, digest.report.after
         if before.tag != after.tag:
             if before.tag and after.tag and tag_names.is_snapshot(after.tag):
@@ -152,7 +152,7 @@ class Departures:
                 points = [_point(at, tag) for at in steps.last_with(has_it)]
                 yield self._departure(DepartureKind.STACK, one.name, points, one.packages)
             lost: defaultdict[str, dict[str, str | None]] = defaultdict(dict)  # by the names of places and machines
-            # A migration back is told as such, unless the builds that replaced the old ones are not selected.
+            # A migration back is reported as such, unless the builds that replaced the old ones are not selected.
             is_migration = one.kind in OF_VALUES and one.counts.new > 0
             for loss in one.losses if one.kind in (*LOSSES, *OF_VALUES) and not is_migration else ():
                 lost[loss.name][loss.package] = had.get(loss.package)
@@ -185,7 +185,7 @@ def _point(revision: Revision, tag: str) -> Point:
 
 
 def _has_stack(repository: Repository, tag: str, stack: str, packages: Iterable[str], revision: Revision) -> bool:
-    """Tell whether a document in `revision` contains the name of a stack; documents are searched, not parsed."""
+    """Tell whether a document of `packages` contains the name of a stack; documents are searched, not parsed."""
     name = re.compile(rb"(?<![\w.+-])" + re.escape(stack.encode()) + rb"(?![\w.+-])")
     for package in packages:
         with suppress(SourceError):
@@ -197,7 +197,7 @@ def _has_stack(repository: Repository, tag: str, stack: str, packages: Iterable[
 
 
 class Returns(Struct, frozen=True):
-    """Finds which remembered removals of a source are undone and not yet reported as such by a stream."""
+    """Finds which remembered removals from a source are undone, as far as a stream has not reported that yet."""
 
     repository: Repository
     source: str
@@ -218,7 +218,7 @@ class Returns(Struct, frozen=True):
         return back
 
     def builds(self, digest: TagDigest) -> Mapping[str, list[Departure]]:
-        """Return the packages that stacks build again or that another stream reported as back, with their removals."""
+        """Return the packages that stacks build again or another stream reported as back, each with its removals."""
         departures = list(self._departures(digest.report.after.tag or ""))
         if not departures:
             return {}
@@ -240,7 +240,7 @@ class Returns(Struct, frozen=True):
         return back
 
     def bases(self, back: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
-        """Return the revision to compare each returned package with: the last one reported, or that had it."""
+        """Return what to compare each package in `back` with: the last revision, if possible reported, that had it."""
         found = {}
         for package, departures in back.items():
             known = self._known_to_readers(departures)
@@ -251,7 +251,7 @@ class Returns(Struct, frozen=True):
     def restored(
         self, back: Mapping[str, Sequence[Departure]], before: Side, isolation: Isolation
     ) -> Mapping[str, RestoredDocument]:
-        """Return the documents in `before` of packages whose places are back, if possible with these as last reported."""
+        """Return documents in `before` of packages whose places are back, with these places added as last reported."""
         lost: list[tuple[str, list[Blob], list[str]]] = []
         for package, departures in back.items():
             known = self._known_to_readers(departures)
@@ -277,9 +277,9 @@ class Returns(Struct, frozen=True):
     def statements(
         self, tag: str, back_by_package: Mapping[str, Sequence[Departure]], statements: Collection[Statement]
     ) -> Iterator[Statement]:
-        """Yield a statement for each removal that is undone, at least in part; `statements` say what also differs.
+        """Yield a statement for each removal that is undone, at least in part; `statements` are the others on the tag.
 
-        Of several removals of a package the first is named, and those of other stacks, places and machines.
+        Of several removals of a package, report the first one, and those of other stacks, places and machines.
         """
         back: defaultdict[str, list[str]] = defaultdict(list)
         departures = {}
@@ -314,11 +314,11 @@ class Returns(Struct, frozen=True):
             )
 
     def _known_to_readers(self, departures: Iterable[Departure]) -> list[Departure]:
-        """Return the removals of which a digest of this stream told."""
+        """Return the removals that a digest of this stream reported."""
         return [one for one in departures if any(stream == self.stream for stream, *_ in one.told)]
 
     def _base(self, package: str, departure: Departure) -> Revision | None:
-        """Return the revision that had a package before its removal, as this stream reported it; None if unknown."""
+        """Return the last revision that had a package before its removal, if possible as reported; None if unknown."""
         told = {of: point for stream, of, point in departure.told if stream == self.stream}
         for point in (told.get(package, told[""]), departure.last):
             with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
@@ -328,7 +328,7 @@ class Returns(Struct, frozen=True):
         return None
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> StillMissing | None:
-        """Return the packages that the snapshot `tag` and an earlier one lack; None without, or if three said so."""
+        """Return the packages that earlier snapshots lost and `tag` still lacks; None if none, or if often reported."""
         has = packages_of(self.repository, self.newest, tag)
         earlier = [one for one in self._departures(tag) if one.kind is DepartureKind.PACKAGE and one.first.tag != tag]
         lacked = {package for one in earlier for package in one.missing(self.stream)}
@@ -364,7 +364,7 @@ _Lost = tuple[str, Sequence[tuple[Blob, Content]], Sequence[str]]
 
 
 def _with_places(lost: Sequence[_Lost]) -> list[bytes | None]:
-    """Return the first document of each package with the lost places of those that follow; None if that is impossible.
+    """Return the first document of each package, with the lost places that later ones still had; None if impossible.
 
     The last document is the newest one.
     """
@@ -426,13 +426,13 @@ def target_of(name: str) -> str:
 
 
 def is_for_same(name: str, other: str) -> bool:
-    """Tell whether two places or machines, by their names, are for the same machines; a stack is for all."""
+    """Tell from the names of two places or machines whether they are for the same machines; a stack is for all."""
     values = [each.partition(" (")[2].removesuffix(")") for each in (name, other)]
     return "" in values or len({*values}) == 1 or (target_of(name) in values and target_of(name) == target_of(other))
 
 
 def learned_back(packages: Mapping[str, Sequence[Departure]], stream: str) -> Iterator[Departure]:
-    """Yield the removals with the packages that `stream` now reports as back, to be remembered."""
+    """Yield each removal, to be remembered, with the packages that `stream` now reports as back."""
     back: defaultdict[str, set[str]] = defaultdict(set)
     departures = {}
     for package, those in packages.items():
@@ -462,7 +462,7 @@ def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
 
 
 def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
-    """Yield the fact that a digest announced the prune of old builds, to be remembered."""
+    """Yield a fact, to be remembered, if the digest of a tag announces that old builds will be pruned."""
     after = tag.report.after
     for one in all_statements(tag):
         if one.kind is StatementKind.REBUILD_WAVE and one.counts.beside > 0 and after.tag and after.revision:
@@ -471,7 +471,7 @@ def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
 
 
 def pruned(wave: AnnouncedWave) -> Statement:
-    """Return the statement that old builds, whose prune a digest announced, are gone."""
+    """Return the statement that the old builds are gone whose prune an earlier digest announced."""
     return Statement(kind=StatementKind.PRUNE, counts=Counts(vanished=wave.count), kinds=frozenset({Kind.PRUNE}))
 
 
@@ -481,7 +481,7 @@ def tag_added(tag: str) -> Statement:
 
 
 def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[Set[Kind]], bool]) -> TagDigest:
-    """Return `tag` with more statements; those whose kinds `wants` rejects are kept but not shown."""
+    """Return `tag` with the statements `more`; those whose kinds `wants` rejects are kept in `rest`, but not shown."""
     wanted = [one for one in more if wants(one.kinds)]
     others = tuple(one for one in more if not wants(one.kinds))
     report = replace(tag.report, statements=in_order((*tag.report.statements, *more)))
@@ -489,9 +489,9 @@ def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[
 
 
 def gone_since(tag: TagDigest, last: TagDigest | None) -> TagDigest:
-    """Return `tag` with the prunes and the like of `last`, in which no package is compared with an earlier base.
+    """Return `tag` with its statements on gone hashes replaced by those of `last`, a comparison with the last report.
 
-    Earlier digests told of hashes that the last reported state did not have any more.
+    In `tag`, some packages are compared with earlier revisions; what went before the last report was reported then.
     """
     found = [(), (), ()] if last is None else [last.statements, last.rest, last.report.statements]
     prunes = [any(one.kind is StatementKind.PRUNE for one in of) for of in (found[2], tag.report.statements)]

@@ -1,6 +1,6 @@
 """One pass: poll the sources, create the digests that are due, and deliver; then clean up and ping the monitor.
 
-The daemon does the same when it is due. Of several hosts that share a state, only one works (Leadership).
+The daemon does each of these steps when it is due. Of several hosts that share a state, only one works (Leadership).
 """
 
 import re
@@ -143,7 +143,7 @@ class Polls:
     """The polls of one pass, which run in threads; if the `with` block raises, unfinished polls are ended."""
 
     def __init__(self, context: Context) -> None:
-        self.failed = 0  # how many sources could not be read, when all have answered
+        self.failed = 0  # how many sources could not be read; known when all have answered
         self._context = context
         # Those that answered last time come first, and wait for none that hangs.
         sources = sorted(context.config.sources.values(), key=lambda each: not has_answered(context, each))
@@ -166,7 +166,7 @@ class Polls:
             end_threads(self._threads)
 
     def __iter__(self) -> Iterator[frozenset[str]]:
-        """Yield the pending sources, often none: in five seconds, and after each answer. Raises the first error of storing."""
+        """Yield the sources without an answer yet: after 5 seconds, and after each answer. Raises errors of storing."""
         _, late = wait(self._polls, _GRACE_SECONDS)
         yield frozenset(self._polls[each] for each in late)
         for future in as_completed(late):
@@ -185,7 +185,7 @@ class Polls:
 
 
 def resume(context: Context) -> None:
-    """Prepare to work on a state: resolve the alerts of an earlier daemon, and report anything unusual."""
+    """Prepare to work on a state: resolve alerts of an earlier daemon; report a lost state or a shared file system."""
     with context.database.write() as connection:
         # Alerts of an earlier daemon: it may have read another file, and its jobs have ended.
         for alert in health.all_open(connection):
@@ -276,7 +276,7 @@ def run_pass(context: Context) -> Result:
 
 
 def _log_what_waits(connection: Connection, context: Context, begun: datetime) -> None:
-    """Log up to ten deliveries that wait for a channel that failed before this pass, and when they are retried."""
+    """Log each channel that failed before this pass, with up to ten waiting deliveries and the next attempt."""
     for name in context.config.channels:
         state = health.channel(connection, name)
         waiting = deliveries.find(connection, states=deliveries.OPEN, channel=name)
@@ -292,13 +292,13 @@ def _log_what_waits(connection: Connection, context: Context, begun: datetime) -
 
 
 def create_digests(context: Context) -> None:
-    """Create the digest of every due stream, for the daemon; it polls and sends by other jobs."""
+    """Create the digest of every due stream; for the daemon, which polls and sends in other jobs."""
     with Worker(go_on=context.go_on) as worker:
         _create_digests(context, streams_of(context.config), worker)
 
 
 def _create_digests(context: Context, streams: Iterable[Stream], worker: Worker, *, is_last: bool = True) -> bool:
-    """Create due digests, review alerts, and if it `is_last` send the summary; return whether no problem is open."""
+    """Create due digests and review alerts; if `is_last` in the pass, send the summary. Return True if all is well."""
     context.database.check_place()
     take_over_renamed(context)
     # Another host fetched the newest revision of these sources, and this one has yet to: they are polled first.
@@ -354,7 +354,7 @@ class Leadership:
         self.other = "nobody"
 
     def look(self) -> None:
-        """Ask the database for the lead, and work if no other process has it. Raises StateError without an answer."""
+        """Ask the database for the lead, and begin if no other process has it. Raises StateError without an answer."""
         database, log = self._context.database, self._context.log
         try:
             if database.lead(self._context.owner) or not (self.is_ours and self._has_begun):
@@ -414,7 +414,7 @@ _HEALTHCHECKS = re.compile(
 
 
 def ping(config: Config, log: Log, *, is_whole: bool) -> None:
-    """Ping the monitor's URL after a pass without a failure (`is_whole`); healthchecks also gets failures."""
+    """Ping the monitor's URL if a pass had no failure (`is_whole`); report failures only to healthchecks servers."""
     url = config.monitor.ping_url
     if url is None:
         return

@@ -35,7 +35,7 @@ def why_not(connection: Connection, config: Config, delivery: Delivery) -> str:
 
 
 def is_recipient(config: Config, channel: str, target: str, names: Iterable[str] | None = None) -> bool:
-    """Tell whether `target` gets anything through `channel`, of the subscriptions `names`, or of any and of operators."""
+    """Tell whether `target` gets anything in `channel` from subscriptions `names`; if None, from any or as operator."""
     # What was made for an address is for no file, if the channel became one.
     takes_any = "@" not in target or "/" in target
     ways = ((to, takes_any and not to) for _, through, to in _ways(config, names) if through == channel)
@@ -48,7 +48,7 @@ def is_operator(config: Config, channel: str, target: str) -> bool:
 
 
 def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return the `suppressed` addresses of operators, and all that a subscription has in a channel, with its name."""
+    """Map those `suppressed` to OPERATORS that are theirs, or to a subscription that has no others in the channel."""
     by_name = {(channel, target.lower()): (channel, target) for channel, target in suppressed}
     last = {}
     for name, channel, to in _ways(config):
@@ -59,12 +59,12 @@ def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> d
 
 
 def is_used(config: Config, channel: str, names: Iterable[str] | None = None) -> bool:
-    """Tell whether anything is sent through `channel`, of the subscriptions `names`, or of any and of operators."""
+    """Tell whether the subscriptions `names` send through `channel`; if None, whether any does, or notices are."""
     return any(through == channel for _, through, _ in _ways(config, names))
 
 
 def _ways(config: Config, names: Iterable[str] | None = None) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the ways of the subscriptions `names`, or of all and of operators: name, channel, and addresses of mail."""
+    """Yield (name, channel, mail addresses) for the subscriptions `names`; if None, for all and for operators."""
     for name in (*config.subscriptions, OPERATORS) if names is None else names:
         own = config.operators if name == OPERATORS else config.subscriptions[name]
         ways = [(own.channels, own.to)]
@@ -84,14 +84,14 @@ LONGEST_ASKED = BLOCKED = timedelta(hours=1)
 
 
 def pause(attempts: int, asked: float | None = None) -> timedelta:
-    """Return how long to wait after `attempts` failures, spread at random; longer if `asked` to, in seconds."""
+    """Return how long to wait after `attempts` failures, varied at random; `asked` seconds if a server wants more."""
     minutes = _MINUTES[min(attempts, len(_MINUTES)) - 1]
     usual = timedelta(minutes=minutes) * random.uniform(0.9, 1.2)  # noqa: S311  nothing is to be kept secret
     return max(usual, min(timedelta(seconds=asked or 0), LONGEST_ASKED))
 
 
 def retried_for(config: Config, channel: str) -> timedelta:
-    """Return how long a delivery through `channel` is retried; for an unknown one, the longest such time."""
+    """Return how long a delivery through `channel` is retried; for an unknown channel, the longest time of any."""
     if channel in config.channels:
         return config.channels[channel].retry.lasting
     return max(each.retry.lasting for each in (kinds.ChannelConfig(name=""), *config.channels.values()))
@@ -110,7 +110,7 @@ def is_given_up(connection: Connection, context: Context, delivery: Delivery) ->
 
 
 def note_refusal(connection: Connection, context: Context, delivery: Delivery, reply: str) -> bool:
-    """Suppress an address that refused three digests, the first at least three days ago; return whether it is suppressed."""
+    """Suppress an address that refused three digests in three days or more; return whether it is suppressed."""
     name, target, now = delivery.channel, delivery.target, context.clock()
     if deliveries.is_suppressed(connection, name, target):
         return True
@@ -141,7 +141,7 @@ def alert(channel: str, target: str, reply: str) -> Alert:
 
 
 def try_again(connection: Connection, context: Context) -> None:
-    """Make the oldest digest kept for each suppressed address due once a week; restore addresses of operators."""
+    """Queue the oldest digest kept for each suppressed address once a week; restore addresses of operators."""
     now = context.clock()
     for each in deliveries.all_suppressed(connection):
         if is_operator(context.config, each.channel, each.target):

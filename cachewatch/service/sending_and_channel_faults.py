@@ -3,8 +3,8 @@
 No transaction is open while a message is sent: a delivery is claimed before. If the process ends before it stored a
 result, the message is sent again: the same bytes with the same Message-ID.
 
-In order: the channel answers with a DeliveryResult, which has a DeliveryOutcome and the other side's words; `_Run` may
-blame the channel instead; `_judge` makes an `_Outcome` of it, with the DeliveryState to store and what is `said` of it.
+In order: the channel returns a DeliveryResult, which has a DeliveryOutcome and the server's reply; `_Run` may decide
+that the channel is at fault; `_judge` makes an `_Outcome` of the result, the DeliveryState and the reason to store.
 """
 
 import re
@@ -37,7 +37,7 @@ from cachewatch.store.deliveries import OPEN, Delivery, DeliveryState
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
 from cachewatch.store.transactions_and_upgrades import Connection
 
-# Failures of a channel in a row of which operators are alerted.
+# After so many failures of a channel in a row, operators are alerted.
 _AWAY = 3
 # A run through a channel ends after the connection was lost, or timed out, over so many messages in a row.
 _MOST_LOST = 3
@@ -59,7 +59,7 @@ class _Outcome(Struct, frozen=True):
 
 
 def deliver_all(context: Context, *, is_last: bool) -> None:
-    """Send what is due; `is_last` as in `deliver`."""
+    """Send what is due through all channels; `is_last` as in `deliver`."""
     for _ in range(2):  # the second time for notices of failures, perhaps through a channel that was used before
         with context.database.read() as connection:
             due = deliveries.due_channels(connection, context.clock())
@@ -80,7 +80,7 @@ def report_removed_channels(context: Context) -> None:
 
 
 def deliver(context: Context, name: str, *, is_last: bool = True) -> None:
-    """Send what is due through the channel `name`; unless `is_last`, what is refused at first is queued for later."""
+    """Send what is due through the channel `name`; unless `is_last` in a pass, queue what it refuses at first again."""
     for answered in list(context.unwritten.values()):  # results that could not be stored before
         if answered[0].channel == name:
             _settle(context, *answered)
@@ -110,7 +110,7 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> None:
 
 
 def _release_claims(context: Context, name: str, later: datetime) -> None:
-    """Release the claims of processes that have ended; another host may still be sending, until the time `later`."""
+    """Queue deliveries again whose senders have ended; another host may still be sending, so its are due at `later`."""
     host, now = f"{socket.gethostname()}/", context.clock()
     is_alone = not context.database.is_shared and not shared_kind(context.config.folder)
     with context.database.write() as connection:
@@ -133,10 +133,10 @@ def _sent_before(context: Context, name: str, target: str, most: int) -> list[Me
 
 
 class _Run:
-    """One run of deliveries through a channel, which decides whose fault a failure is when others show it.
+    """One run of deliveries through a channel, which decides from all results whose fault a failure is.
 
     If several recipients are refused alike and none is accepted, if the connection is lost over each message, or if
-    each raises, it is the fault of the channel, and counts as an attempt for no delivery.
+    each raises an error, the channel is at fault, and no delivery counts that as an attempt.
     """
 
     def __init__(self, context: Context, name: str, *, is_last: bool) -> None:
@@ -145,7 +145,7 @@ class _Run:
         self._has_worked = False
 
     def take(self, delivery: Delivery, answer: DeliveryResult) -> _Claimed | None:
-        """Store a delivery's result and claim the next delivery, which is returned; a result that is undecided is stored later."""
+        """Store a delivery's result, or keep it till its cause is known; claim and return the next one, or None."""
         is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
         if is_blocked or answer.is_channel:
             self.end(is_away=True)
@@ -167,7 +167,7 @@ class _Run:
         return _settle(self._context, delivery, answer, goes_on=True)
 
     def end(self, *, is_away: bool = False) -> None:
-        """Decide what is undecided. If `is_away`, the server was not reached."""
+        """Decide and store the results that are still undecided; `is_away` if the server cannot be reached."""
         alike = defaultdict[str, list[_Answered]](list)
         for delivery, answer in self._undecided:
             # Equal refusals have the step and the codes of the server in common, even if their words differ.
@@ -213,7 +213,7 @@ def _next(context: Context, name: str) -> _Claimed | None:
 
 
 def _claim(connection: Connection, context: Context, name: str) -> _Claimed | None:
-    """Claim the next message whose recipient is configured; drop those before it, and give up damaged ones."""
+    """Claim and return the next message to a configured recipient, or None; drop others, and give up damaged ones."""
     if name not in context.config.channels or context.is_ending.is_set():
         return None
     while (delivery := deliveries.claim(connection, name, context.clock(), context.owner)) is not None:
@@ -246,8 +246,8 @@ def _attempt(transport: Transport, message: Message) -> DeliveryResult:
 def _settle(context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False) -> _Claimed | None:
     """Store a result; with `goes_on`, return the next claimed delivery.
 
-    Raises StateError if the state cannot be written for long; the result is then kept for the next run, since
-    otherwise the message would be sent again.
+    Raises StateError if the state cannot be written for long; the result is then kept in `context` for the next run,
+    because otherwise the message would be sent again.
     """
     is_known = context.unwritten.pop(delivery.id, None) is not None
     patience = iter(_PATIENCE)
@@ -293,7 +293,7 @@ def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult, *,
 
 
 def _note_channel_works(connection: Connection, context: Context, delivery: Delivery) -> Delivery:
-    """Mark a channel as working again; waiting deliveries get the time back during which it did not work."""
+    """Mark a channel as working again; prolong its deliveries by the time it was down. Return `delivery`, prolonged."""
     name = delivery.channel
     key = AlertKey(AlertKind.CHANNEL_DOWN, name)
     since = alerts.resolve_within(connection, context, key, f"the channel {name} works again")
@@ -327,7 +327,7 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
 
 
 def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
-    """Replace a digest that was too large by its short form; if it was short already, give the delivery up."""
+    """Return the outcome of a digest that was too large: its short form next or, if that is no shorter, given up."""
     config = context.config.channels.get(delivery.channel)
     try:
         stored = digests.get(connection, delivery.digest)

@@ -1,7 +1,7 @@
 """The streams of a subscription, their stored state, the revisions to compare, and what is selected and silenced.
 
 The regular and the urgent stream have cursors and slots of their own, so the regular digest repeats what the urgent one
-reported. A silence hides changes of a package if every changed spec of it matches; else all of it is reported.
+reported. A silence hides changes of a package if it matches every changed spec of the package, else none of them.
 """
 
 import shlex
@@ -108,7 +108,7 @@ class StreamState(Struct, frozen=True, kw_only=True):
     is_failing: bool  # an alert is open because its digests cannot be created
 
     def begun_with(self, advances: Iterable[Advance]) -> "StreamState":
-        """Return the state with the positions at which the stream begins in new sources."""
+        """Return a copy of the state with the positions of `advances`, at which the stream begins in new sources."""
         begun = {
             each.source: Position(
                 revision=each.revision,
@@ -150,13 +150,13 @@ def read_stream(connection: Connection, stream: Stream) -> StreamState:
 
 
 def is_current(stream: Stream, slot: Slot | None, now: datetime) -> bool:
-    """Tell whether `slot` is of the configured schedule, and not planned by a clock that was ahead."""
+    """Tell whether `slot` belongs to the configured schedule, and was not planned by a clock that was ahead."""
     next_one = stream.schedule.next_after(now)
     return slot is not None and slot.schedule == stream.schedule_text and (next_one is None or slot.due <= next_one)
 
 
 def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:
-    """Return the streams that may have to begin, or to plan or create a digest, or that have a held one or an alert."""
+    """Return the streams that may begin, or plan or create a digest, or that have a held digest or an open alert."""
     newest, compared = health.newest_revisions(connection), cursors.compared_revisions(connection)
     slots = digests.pending(connection)
     open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}
@@ -200,7 +200,7 @@ def plan_ranges(
     """Find the tags of a stream to compare with `newest`, and from which revisions; `wanted` selects the tags.
 
     A tag without a cursor is new if the revision that the stream was compared with last did not have it; else the
-    selection was widened, and the tag begins at the newest revision. A tag that returns is compared as last reported.
+    selection was widened, and the tag begins at the newest revision. A tag that is back is compared as last reported.
     """
     told = {cursor.revision for cursor in position.cursors.values()}
     told |= {entry.base for entries in position.unread.values() for entry in entries}
@@ -233,7 +233,7 @@ def plan_ranges(
 def _vanished_together(
     repository: Repository, gone: set[str], known: Mapping[str, Cursor], newest: Revision
 ) -> tuple[str, ...]:
-    """Return all tags of a stream if all were removed at once, else nothing."""
+    """Return all tags of a stream if all were removed at once, except as usual by newer snapshots; else ()."""
     if not gone or any(cursor.vanished_at is None for tag, cursor in known.items() if tag not in gone):
         return ()
     going_on = {tag_names.series(tag) for tag in tags_of(repository, newest).ids if tag_names.is_snapshot(tag)}
@@ -266,7 +266,7 @@ def days(duration: timedelta) -> str:
 
 
 def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
-    """Return what a subscription selects, a line each; `lock_since` is the day of the lock file, if it is named."""
+    """Return what a subscription selects, in lines; `lock_since` is when its lock file last changed ("" if unknown)."""
     match = stream.subscription.match
     name_of = {"stacks": "only in stacks"} if match.packages else {}
     lines = [f"{name_of.get(key, key)} {', '.join(patterns)}" for key, patterns in _patterns(match)]
@@ -280,7 +280,7 @@ def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
 
 
 def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
-    """Yield the commands that show the changes of a digest, also for documents that can be read again."""
+    """Yield the commands that show the changes in `spans`, and in documents that are `resolved` (readable again)."""
     yield from (command(stream, span) for span in spans)
     if stream.subscription.match.environment is not None:
         return
@@ -293,7 +293,7 @@ def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Colle
 
 
 def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple[str, ...]] | None = None) -> str:
-    """Return the command that shows `span`, or `only` some of it since `base`; "" if readers have no access."""
+    """Return the command that shows `span`, or from `base` and for `only` these patterns; "" if it has no address."""
     if not span.address:
         return ""
     before, after = base or span.before.revision or span.before.name, span.after.revision or span.after.name
@@ -383,7 +383,7 @@ class Silencing:
         return self._wants(kinds, own) and _is_wanted(self._wants, kinds, self._everywhere)
 
     def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
-        """Return a collector that gets no silenced changes; read its results through `reported`."""
+        """Return a collector that passes changes on unless they are silenced; read its results through `reported`."""
         return _SilencedCollector(self._silences, self._wants, make_collector)
 
     def reported(self, changeset: Changeset) -> Changeset:
@@ -398,12 +398,12 @@ class Silencing:
         return changeset.mapped(open_body)
 
     def wants_line(self, line: Line) -> bool:
-        """Tell whether a line of a statement is reported; valid only when all results were read."""
+        """Tell whether a line of a statement is reported; call this only when all results of collectors were read."""
         hidden = self.hidden.get(line.package, frozenset())
         return is_wanted(line, self._wants) and _is_wanted(self._wants, line.kinds, hidden)
 
     def told(self, statements: Iterable[Statement]) -> Iterator[Statement]:
-        """Yield statements, those about stacks and changed values without packages of which all is silenced."""
+        """Yield `statements`; from those on stacks or changed values, remove packages of which all is silenced."""
         for one in statements:
             kinds: defaultdict[str, set[Kind]] = defaultdict(set)  # by package
             if one.kind in (*OF_STACKS, *OF_VALUES):
@@ -447,7 +447,7 @@ class _SilencedCollector:
             self._body.add(change)
 
     def take(self) -> tuple[object, set[tuple[str, str]], Mapping[str, frozenset[Kind]]]:
-        """Return the other collector's result, the packages that each silence hid, and the hidden kinds by package."""
+        """Return the other collector's result, pairs of a silence and a package it hid, and hidden kinds by package."""
         return self._body.take(), self._packages, self._kinds
 
     def _wants_now(self, kinds: Set[Kind]) -> bool:
@@ -455,6 +455,6 @@ class _SilencedCollector:
 
 
 def _is_wanted(wants: Wants, kinds: Set[Kind], hidden: Set[Kind]) -> bool:
-    """Tell whether a change is reported: `wants` must accept the kinds of it that are not hidden."""
+    """Tell whether a change is reported: `wants` must accept its `kinds`, also without those that are `hidden`."""
     left = kinds - hidden
     return wants(kinds) and (left == kinds or (bool(left) and wants(left)))

@@ -1,4 +1,4 @@
-"""Documents that cannot be read: what a stream stores about them, to compare them later, and what is reported."""
+"""Documents that cannot be read: what a stream stores about them to compare them later, and what it reports."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ _MOST_IN_TITLE = 3
 
 
 class UnreadAfter(Struct, frozen=True):
-    """The documents that a stream still cannot read, those readable again, and those with no version to compare."""
+    """By tag: the documents that a stream cannot read, those that are readable again or gone, and the unknown ones."""
 
     left: dict[str, tuple[Unread, ...]]
     resolved: dict[str, tuple[Unread, ...]]
@@ -57,7 +57,7 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
-        """Return where documents were last readable that the earlier state of `news`, or of `bases`, cannot read."""
+        """Return where documents were last readable that are unreadable in the earlier state of `news` or `bases`."""
         found: dict[str, dict[str, Revision]] = {}
         for digest in (each.tag for each in news):
             tag, side = digest.report.after.tag or "", digest.report.before
@@ -74,7 +74,7 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
-        """Return which documents are unread after `gaps` were compared, with `bases` or `earlier` revisions of some."""
+        """Return which documents are unreadable after `gaps` were compared, some of them with `bases` or `earlier`."""
         left = {tag: entries for tag, entries in self.known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}
         unknown: dict[str, tuple[str, ...]] = {}
@@ -185,13 +185,13 @@ def unreadable_sources(
 
 
 def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
-    """Yield a note for each tag about documents, by tag, without any readable earlier version."""
+    """Yield a note for each tag; `packages` are, by tag, those without any readable earlier version."""
     for tag, names in sorted(packages.items()):
         yield Note("unknown", {"tag": tag, "names": _listed(sorted(names), _MOST_NAMED)})
 
 
 def by_tag(key: str, entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]) -> Iterator[Note]:
-    """Yield a note `key` about documents for each tag and each revision, which `revision_of` returns."""
+    """Yield a note `key` for the documents of each tag and revision; `revision_of` returns a document's revision."""
     packages: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for tag, those in entries.items():
         for entry in those:

@@ -21,14 +21,14 @@ from cachewatch.sources import folders_and_unreadable_files as folders
 
 
 def needs_git(before: str, after: str) -> bool:
-    """Tell whether at least one of the two names is a revision, not a path."""
+    """Tell whether at least one of the two names is a git revision, not a path."""
     return not (folders.is_documents(before) and folders.is_documents(after))
 
 
 def compare_sides(
     before: str, after: str, selection: Selection, *, repository: Repository | None, layout: Layout = ANYWHERE
 ) -> Comparison:
-    """Find the selected documents that differ between `before` and `after`; two paths need no `repository`."""
+    """Find the selected documents that differ between `before` and `after`; two paths need no `repository` (None)."""
     wanted_tag, wanted_package = selection.tags, selection.packages
     paths = {name: folders.list_path(name, layout) for name in (before, after) if folders.is_documents(name)}
     if repository is None or not needs_git(before, after):
@@ -63,7 +63,7 @@ def _file_of(repository: Repository, name: str) -> Listing | None:
 
 
 def _list_revision(repository: Repository, name: str, others: list[Listing], wanted_tag: Wanted) -> list[Listing]:
-    """List the tag that a revision's name has, or that of the only listing in `others`, or all wanted tags."""
+    """List documents in the revision `name`: of the tag in its name, else that of the only other listing, else all."""
     revision, other = resolve(repository, name), others[0]
     wanted = [tag for tag in tags_of(repository, revision).ids if wanted_tag(tag)]
     like = other.side.tag or DEFAULT_TAG
@@ -84,7 +84,7 @@ def _list_revision(repository: Repository, name: str, others: list[Listing], wan
 
 
 def _match(old: list[Listing], new: list[Listing], wanted_tag: Wanted) -> list[tuple[Listing, Listing]]:
-    """Pair the tags of both sides by name; if each side has only one tag, these two."""
+    """Pair the tags of both sides by name, or the only tags of both. Raises UsageError if nothing matches."""
     old, new = folders.with_unread(old, new), folders.with_unread(new, old)
     if len(old) == 1 and len(new) == 1:
         pair = old[0], new[0]
@@ -162,7 +162,7 @@ _RANGE = re.compile(r"(.*?)(\.{2,})(.*)", re.DOTALL)
 
 
 def split_range(text: str) -> tuple[str, str] | None:
-    """Return both revisions of a range `A..B`; None for other names. Raises UsageError for `A...B` and for paths."""
+    """Return A and B of a range of revisions `A..B`; None for other texts. Raises UsageError for `A...B` or paths."""
     match = _RANGE.fullmatch(text)
     # Paths and searches for words (:/words) may have dots; names of revisions cannot.
     if match is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or os.path.exists(text):  # noqa: PTH110  a name that is too long for a file is no error

@@ -1,8 +1,8 @@
-"""List documents in files: a single file, or a folder; and record a folder as revisions of a repository.
+"""List the documents in a file or folder, and record those in a folder as a revision of a git repository.
 
 A folder may have documents as `_cache/<tag>/<package>/specs.md`, like upstream; otherwise every file that is a document
 counts. Links are followed, because a user named the folder. A file that cannot be read is not missing: it is listed,
-and its fault is found when it is compared; a recorded history keeps its last recorded state.
+and the comparison reports the reason; a recording keeps the last state that was recorded of it.
 """
 
 import os
@@ -51,11 +51,11 @@ _KEPT_AS_RECORDED = "what was recorded of it stays: now it is no document, or no
 class FileReader(Struct, frozen=True):
     """Reads documents from files."""
 
-    # Contents that are known, by name of the file: of a pipe, which can be read only once; or why a file is refused.
+    # By file name: the content of a pipe, which can be read only once, or the reason why a file is refused.
     known: Mapping[str, Content] = field(default_factory=dict)
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
-        """Yield the content of each file, cut at the size limit; a text with the reason if it cannot be read."""
+        """Yield the bytes of each file, cut a byte above the size limit; the reason as text if it cannot be read."""
         for blob in blobs:
             try:
                 yield self.known[blob.name] if blob.name in self.known else read_beginning(blob.name, MAX_BYTES + 1)
@@ -78,7 +78,7 @@ def is_documents(name: str) -> bool:
 
 
 def is_plain(folder: Path) -> bool:
-    """Tell whether `folder` is a folder, but no git repository."""
+    """Tell whether `folder` is a folder and not a git repository."""
     return folder.is_dir() and not _is_bare(folder) and not (folder / ".git").exists()
 
 
@@ -156,7 +156,7 @@ def _list_file(name: str) -> Listing:
 
 
 def identified(name: str, content: bytes) -> tuple[str, str | None]:
-    """Return package and tag of a single document; ("", None) if it is none. The package may be the file's name."""
+    """Return the package (from the text, else the path) and the tag of a document; ("", None) if it is no document."""
     path, claim = Path(name), claim_of(content)
     if claim is None:
         return "", None
@@ -171,7 +171,7 @@ def title_of(listing: Listing) -> str:
 
 
 def _list_catalogue(name: str) -> list[Listing]:
-    """List the documents in `_cache/` if `name` is that folder, contains it or is a tag in it; else nothing."""
+    """List the documents in `_cache/` if `name` is that folder, contains it or is a tag in it; else return []."""
     whole = Path(os.path.abspath(name))  # noqa: PTH100  a link may be called as it likes
     if whole.parent.name == CATALOGUE:
         listing = _list_tag(name, name, whole.name, is_one_tag=True)
@@ -190,7 +190,7 @@ def _list_catalogue(name: str) -> list[Listing]:
 
 
 def with_note(listing: Listing, path: str, message: str) -> Listing:
-    """Return the listing with a note about `path`."""
+    """Return a copy of the listing with a note about `path` added."""
     note = Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False)
     return replace(listing, diagnostics=(*listing.diagnostics, note))
 
@@ -203,7 +203,7 @@ def _list_tag(name: str, folder: str, tag: str, *, is_one_tag: bool = False) -> 
 
 
 def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
-    """List all documents below `name`. Raises an error that names the files there instead, if there are none."""
+    """List all documents below `name`. If there are none, raises an error that says what is there."""
     root = f"{name.rstrip('/')}/"
     unread: dict[str, str] = {}
     entries = sorted(_walk(root, unread))
@@ -235,7 +235,7 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
 
 
 def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
-    """Add to `mine` the documents of `theirs` that may be our unreadable files: these do not count as removed."""
+    """Return `mine` with the documents of `theirs` that its unreadable files may be: these do not count as removed."""
     others = mine[0].others
     if not others:
         return mine
@@ -274,7 +274,7 @@ def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
 
 
 def _nothing(name: str, layout: Layout, unread: Mapping[str, str], there: Sequence[str]) -> SourceError | UsageError:
-    """Return the error for a folder without documents: what was expected, and what is there."""
+    """Return the error for a folder without documents; it says what was expected and what is there."""
     folder = Path(name)
     closed = [path for path in unread if path.endswith("/")]
     if unread and not (there and len(closed) == len(unread)):
@@ -303,7 +303,7 @@ def _counted(paths: Sequence[str]) -> str:
 
 
 def _renamed(name: str, documents: Mapping[str, str]) -> Iterator[Diagnostic]:
-    """Yield a note if a few documents have file names that differ from the packages in their titles."""
+    """Yield one note if some documents, at most half, have file names that differ from the packages in their titles."""
     places = [(Path(path), package) for path, package in sorted(documents.items())]
     odd = [(path, package) for path, package in places if package not in (path.name, path.stem, path.parent.name)]
     if odd and 2 * len(odd) <= len(documents):  # if most differ, names of files are not meant as names of packages
@@ -314,7 +314,7 @@ def _renamed(name: str, documents: Mapping[str, str]) -> Iterator[Diagnostic]:
 
 
 def _claim(path: str) -> Claim | str | None:
-    """Return package and tag that a file names; None if it is no document, or a text why it cannot be read."""
+    """Return the package and tag that a file names; None if it is no document; the reason if it cannot be read."""
     try:
         return claim_of(read_beginning(path, MAX_BYTES, opening=b"---"))
     except OSError as error:
@@ -322,7 +322,7 @@ def _claim(path: str) -> Claim | str | None:
 
 
 def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
-    """Yield the relative path of each file below `root`; unreadable folders are added to `unread`."""
+    """Yield the relative path of each file below `root`; add unreadable folders, with the reason, to `unread`."""
     waiting, seen, entries = [""], set[tuple[int, int]](), 0
     while waiting:
         inside = waiting.pop()
@@ -363,7 +363,7 @@ def _too_many(folder: str) -> UsageError:
 
 
 def _document_in(package: os.DirEntry[str]) -> str:
-    """Return the path of the document that a package folder has, or may have but is unreadable; "" if it has none."""
+    """Return the path of the document in a package's folder, also if it cannot be read; "" if there is none."""
     file = f"{package.path}/{DOCUMENT}"
     try:
         if package.is_dir():
@@ -385,7 +385,7 @@ def _size(file: str) -> int:
 
 
 def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tuple[Diagnostic, ...]:
-    """Commit the documents in the folder `name`; return their problems. Raises an error if none can be read."""
+    """Commit the documents in the folder `name`; return their problems. Raises an error if no document can be read."""
     listings = list_path(name, layout)
     blobs = [blob for listing in listings for blob in listing.blobs.values()]
     reader, others = listings[0].reader, listings[0].others

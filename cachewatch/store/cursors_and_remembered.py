@@ -15,7 +15,7 @@ from cachewatch.store.schema import cursors, digests, filled, holds, put, rememb
 
 
 def remembered_by(connection: Connection, subscription: str) -> Remembered:
-    """Return the facts that a subscription remembers, without damaged ones."""
+    """Return the facts that a subscription remembers; damaged ones are left out."""
     facts = []
     for row in connection.execute(select(remembered).filter_by(subscription=subscription).order_by(remembered.c.key)):
         with suppress(msgspec.DecodeError):
@@ -31,11 +31,11 @@ class Unread(Struct, frozen=True, kw_only=True):
     base_tag: str  # the tag in that revision
     since: str  # the first revision in which it was unreadable
     reason: str
-    blob: str | None = None  # its object id, if it ended the worker: it is read again when it changes
+    blob: str | None = None  # its object id in git, if it crashed the worker: it is read again only when it changes
 
 
 class CursorUpdate(Struct, frozen=True, kw_only=True):
-    """The new cursor of a tag: a revision, or None if the tag was removed; and its unreadable documents."""
+    """The revision up to which a tag is now reported (None if the tag was removed), and its unreadable documents."""
 
     tag: str
     revision: str | None
@@ -43,7 +43,7 @@ class CursorUpdate(Struct, frozen=True, kw_only=True):
 
 
 class Advance(Struct, frozen=True, kw_only=True):
-    """The new position of a stream after it was compared with `revision` of a source."""
+    """The new position of a stream in one source, after the stream was compared up to `revision`."""
 
     subscription: str
     stream: str
@@ -78,7 +78,7 @@ class Position(Struct, frozen=True, kw_only=True):
 
 
 def position_of(connection: Connection, subscription: str, stream: str, source: str) -> Position | None:
-    """Return the position of a stream in a source; None if the stream has not begun with it."""
+    """Return the position of a stream in a source; None if the stream has never been compared with that source."""
     where = {"subscription": subscription, "stream": stream, "source": source}
     begun = connection.execute(select(streams).filter_by(**where)).one_or_none()
     if begun is None:
@@ -96,7 +96,7 @@ def compared_revisions(connection: Connection) -> Mapping[tuple[str, str, str], 
 
 
 def advance(connection: Connection, advances: Iterable[Advance], now: datetime) -> None:
-    """Store the new positions of streams, also the first ones, and what their subscriptions remember."""
+    """Store the new positions of old and new streams, and update the facts that their subscriptions remember."""
     for move in advances:
         where = {"subscription": move.subscription, "stream": move.stream, "source": move.source}
         begun = {**where, "revision": move.revision, "begun_at": now}
@@ -125,7 +125,7 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
 
 
 def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:
-    """Replace the unreadable documents of a tag; those readable now are marked so for other streams, too."""
+    """Replace a stream's unreadable documents of a tag by `found`; mark documents readable now as such for others."""
     known = {row.package: row.noted_at for row in connection.execute(select(unread).filter_by(**where))}
     connection.execute(delete(unread).filter_by(**where))
     for each in found:
@@ -137,7 +137,7 @@ def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[
 
 
 def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, str]]:
-    """Return why documents are unreadable at present, by (source, tag) and then by package."""
+    """Return the reason why each unreadable document cannot be read: by (source, tag), then by package."""
     reasons: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     query = select(unread).filter_by(readable_at=None).order_by(unread.c.source, unread.c.tag)
     for row in connection.execute(query):
@@ -146,7 +146,7 @@ def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, 
 
 
 def blobs_not_to_read(connection: Connection) -> Mapping[str, Mapping[str, str]]:
-    """Return the documents that ended a worker: by source the reasons, by object id."""
+    """Return the documents that crashed a worker process: by source, then by object id, with the reason."""
     reasons: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for row in connection.execute(select(unread).where(unread.c.blob.is_not(None))):
         reasons[row.source][row.blob] = row.reason
@@ -154,14 +154,14 @@ def blobs_not_to_read(connection: Connection) -> Mapping[str, Mapping[str, str]]
 
 
 def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:
-    """Return the revisions of `source` that later comparisons of any stream need."""
+    """Return the revisions of `source` that some stream will need for later comparisons."""
     used = (cursors.c.revision, streams.c.revision, unread.c.base, remembered.c.revision)
     queries = (select(column.label("used")).where(column.table.c.source == source) for column in used)
     return frozenset(row.used for row in connection.execute(union(*queries)) if row.used is not None)
 
 
 def forget(connection: Connection, before: datetime) -> None:
-    """Delete facts stored before `before`, and cursors of tags removed before it, which are new if they return."""
+    """Delete facts stored, and cursors of tags removed, before `before`; such a tag counts as new if it returns."""
     connection.execute(delete(remembered).where(remembered.c.noted_at < before))
     connection.execute(delete(cursors).where(cursors.c.vanished_at < before))
 
@@ -172,7 +172,7 @@ def subscriptions(connection: Connection) -> frozenset[str]:
 
 
 def rename(connection: Connection, old: str, new: str) -> bool:
-    """Move everything stored for the subscription `old` to `new`; return False, without that, if `old` has no stream."""
+    """Move all data of the subscription `old` to `new`; return False, and do nothing, if `old` has no stream."""
     if old not in subscriptions(connection):
         return False
     for table in (streams, cursors, unread, slots, holds, remembered):

@@ -1,7 +1,7 @@
 """Deliveries: stored together with their digest, claimed one by one for sending, and settled with the result.
 
-A delivery stores a part of its own, its `payload`, and refers to a row of `bodies` with the rest, which several may
-share: for a mail, that is everything after the headers, for other messages all of it.
+A row of `deliveries` has the first part of a message, the `payload`, and refers to a row of `bodies` with the rest,
+which several deliveries may share: of a mail, everything after the headers; of other messages, everything.
 """
 
 import zlib
@@ -26,7 +26,7 @@ def _checksum(message: Message) -> bytes:
 
 
 def share(connection: Connection, messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Store the content of messages, once if they share it; return the columns of the delivery for each message."""
+    """Store the bodies of messages, equal bodies once; return the column values for the delivery of each message."""
     stored: set[bytes] = set()
     columns = []
     for message in messages:
@@ -50,7 +50,7 @@ _WHOLE = select(deliveries, bodies.c.content).outerjoin(bodies, bodies.c.checksu
 
 
 def _message_of(row: Row[Any]) -> Message:
-    """Return the message in a row of `_WHOLE`, empty if its bytes were deleted. Raises DamagedRow for damaged ones."""
+    """Return the message in a row of `_WHOLE`; it is empty if its bytes were deleted. Raises DamagedRow if damaged."""
     try:
         payload = zlib.decompress(row.payload) if row.payload else b""
         if row.payload and row.body is not None:
@@ -82,7 +82,7 @@ class DeliveryState(StrEnum):
 
 # No delivery and no channel ever waits for longer: a time further ahead was stored by a wrong clock, and is ignored.
 LONGEST_WAIT = timedelta(days=1)
-REFUSED = "refused"  # the event in a delivery's history that its address refused it
+REFUSED = "refused"  # the entry in a delivery's history if the server refused its address
 # The states of deliveries that are not finished, and of those that wait.
 OPEN = (DeliveryState.QUEUED, DeliveryState.SENDING, DeliveryState.DEFERRED)
 WAITING = (DeliveryState.QUEUED, DeliveryState.DEFERRED)
@@ -92,23 +92,23 @@ _IS_OPEN = deliveries.c.state.in_(_OPEN)
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """One message to one recipient and the state of its delivery, without the bytes."""
+    """The delivery of one message to one recipient, and its state; without the bytes of the message."""
 
     id: int
     digest: str
     channel: str
     target: str
-    copy: int
+    copy: int  # 0, or a number that counts how often an operator sent it again
     state: DeliveryState
     created: datetime
-    due: datetime
-    give_up: datetime
+    due: datetime  # when it is tried next, or since when it is being sent
+    give_up: datetime  # until when it is retried
     attempts: int
     may_have_arrived: bool
-    settled_at: datetime | None
-    said: str
+    settled_at: datetime | None  # when it was sent, given up or dropped; None while it is open
+    said: str  # the last reply of the server, or the reason for the state
     message_id: str | None
-    claimed_by: str | None  # HOST/PROCESS/NUMBER, of one run and no other
+    claimed_by: str | None  # the run of the service that may send it, as HOST/PROCESS/NUMBER
 
 
 _ABOUT = tuple(deliveries.c[name] for name in Delivery.__struct_fields__)
@@ -133,7 +133,7 @@ def add(
     lasting: timedelta,
     copy: int = 0,
 ) -> None:
-    """Store the deliveries of one digest through a channel, unless they exist; suppressed ones are not sent."""
+    """Store new deliveries, to be retried for `lasting`; suppress queued ones whose address is suppressed."""
     for message, columns in zip(messages, share(connection, messages), strict=True):
         is_left_out = state is DeliveryState.QUEUED and is_suppressed(connection, channel, message.target)
         values = {
@@ -151,14 +151,14 @@ def add(
 
 
 def due_channels(connection: Connection, now: datetime) -> list[str]:
-    """Return the channels with a delivery that is due or being sent."""
+    """Return the names of channels that have a delivery which is due or being sent."""
     is_waiting = or_(deliveries.c.state == DeliveryState.SENDING, _is_due(now))
     query = select(deliveries.c.channel).where(_IS_OPEN, is_waiting).distinct().order_by(deliveries.c.channel)
     return [row.channel for row in connection.execute(query)]
 
 
 def claim(connection: Connection, channel: str, now: datetime, owner: str) -> Delivery | None:
-    """Mark the next due delivery of `channel` as being sent by `owner`, and return it; of each target, the oldest."""
+    """Claim the next due delivery of `channel` for `owner`; return it, or None. Each target gets its oldest first."""
     is_next = _IS_OPEN, deliveries.c.state != DeliveryState.SENDING, _is_due(now), _IS_FIRST
     query = select(*_ABOUT).where(deliveries.c.channel == channel, *is_next).order_by(deliveries.c.id).limit(1)
     row = connection.execute(query).one_or_none()
@@ -181,10 +181,10 @@ def settle(
     counts: bool = True,
     event: str = "",
 ) -> bool:
-    """Store the result of an attempt; without `counts`, it does not count as an attempt.
+    """Store the result of an attempt to send, and return True. Without `counts`, do not count it as an attempt.
 
-    `event` is the entry in the delivery's history, by default the state. If another run has claimed the delivery since,
-    only the history is written, and False is returned.
+    `said` is the reply or the reason; `event`, by default the state, is the entry in the delivery's history. If another
+    run has claimed the delivery since, write only the history and return False.
     """
     is_ours = deliveries.c.claimed_by.is_not_distinct_from(delivery.claimed_by)
     values = {
@@ -211,24 +211,24 @@ def hasten(connection: Connection, channel: str, now: datetime) -> None:
 
 
 def prolong(connection: Connection, number: int, give_up: datetime) -> None:
-    """Set the time `give_up` until which a delivery is retried."""
+    """Retry the delivery with the id `number` until the time `give_up`."""
     connection.execute(update(deliveries).filter_by(id=number).values(give_up=give_up))
 
 
 def note(connection: Connection, delivery: int, event: str, said: str, now: datetime) -> None:
-    """Add an entry to the history of a delivery."""
+    """Add an entry to the history of the delivery with the id `delivery`."""
     connection.execute(insert(attempts).values(delivery=delivery, at=now, event=event, said=said))
 
 
 def requeue(connection: Connection, number: int, due: datetime, now: datetime) -> None:
-    """Queue a delivery again whose process ended without a result; a late result counts until it is claimed again."""
+    """Queue a delivery again because its sender ended without a result; a late result counts until the next claim."""
     values = {"state": DeliveryState.QUEUED, "may_have_arrived": True, "due": due}
     connection.execute(update(deliveries).filter_by(id=number).values(**values))
     note(connection, number, "interrupted", "it may have arrived: the sender ended before the reply", now)
 
 
 def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delivery]:
-    """Return open deliveries that are late `by` some time; for each target only the first, which delays the others."""
+    """Return open deliveries that are late by at least `by`; for each target only the oldest, for which others wait."""
     is_late = _IS_OPEN, deliveries.c.due <= now - by, _IS_FIRST
     query = select(*_ABOUT).where(*is_late).order_by(deliveries.c.due, deliveries.c.id)
     return [_delivery(row) for row in connection.execute(query)]
@@ -243,7 +243,7 @@ def find(
     digest_key: str | None = None,
     limit: int | None = None,
 ) -> list[Delivery]:
-    """Return the deliveries that match all given conditions, newest first."""
+    """Return the deliveries that match all given conditions, newest first, at most `limit` if that is given."""
     where = {"channel": channel, "target": target, "digest": digest_key}
     query = select(*_ABOUT).filter_by(**{name: value for name, value in where.items() if value is not None})
     if wanted := tuple(states):
@@ -252,18 +252,18 @@ def find(
 
 
 def delivery(connection: Connection, number: int) -> Delivery | None:
-    """Return the delivery with this number; None if there is none."""
+    """Return the delivery with the id `number`; None if there is none."""
     row = connection.execute(select(*_ABOUT).where(deliveries.c.id == number)).one_or_none()
     return None if row is None else _delivery(row)
 
 
 def message(connection: Connection, number: int) -> Message:
-    """Return the message of a delivery; empty if its bytes were deleted. Raises DamagedRow for damaged ones."""
+    """Return the message of a delivery; it is empty if its bytes were deleted. Raises DamagedRow if it is damaged."""
     return _message_of(connection.execute(_WHOLE.where(deliveries.c.id == number)).one())
 
 
 def sent_history(connection: Connection, channel: str, target: str, most: int) -> Sequence[Message]:
-    """Return up to `most` messages that were sent to `target`, newest first, without damaged ones."""
+    """Return the last `most` messages that were sent to `target`, newest first; damaged ones are left out."""
     was_sent_there = deliveries.c.channel == channel, deliveries.c.target == target, deliveries.c.state == "sent"
     messages = []
     for row in connection.execute(_WHOLE.where(*was_sent_there).order_by(deliveries.c.id.desc()).limit(most)).all():
@@ -279,13 +279,13 @@ def history(connection: Connection, number: int) -> list[tuple[datetime, str, st
 
 
 def replace_message(connection: Connection, number: int, new: Message) -> None:
-    """Replace the bytes of a message, which was refused as too large."""
+    """Store `new` as the message of a delivery whose former message was refused as too large."""
     (columns,) = share(connection, [new])
     connection.execute(update(deliveries).filter_by(id=number).values(**columns))
 
 
 def delete_payloads(connection: Connection, before: datetime, *, kept_channels: Collection[str]) -> int:
-    """Delete the bytes of messages sent or dropped before `before`, and content only they have; return their number."""
+    """Delete the bytes of messages sent or dropped before `before`, but not in `kept_channels`; return their number."""
     done = connection.execute(
         update(deliveries)
         .where(
@@ -301,7 +301,7 @@ def delete_payloads(connection: Connection, before: datetime, *, kept_channels: 
 
 
 def next_copy(connection: Connection, of: Delivery) -> int:
-    """Return the number for the next copy of a delivery, which is sent again."""
+    """Return the copy number for sending a delivery again: one more than the highest copy number so far."""
     query = select(func.max(deliveries.c.copy)).filter_by(digest=of.digest, channel=of.channel, target=of.target)
     return int(connection.execute(query).scalar_one()) + 1
 
@@ -358,7 +358,7 @@ def restore_address(connection: Connection, channel: str, target: str) -> bool:
 
 
 def failed_since(connection: Connection, since: datetime) -> tuple[int, int]:
-    """Return how many deliveries failed for good since `since`, and how many made since then are suppressed."""
+    """Return the number of deliveries that failed for good since `since`, and of suppressed ones created since then."""
     dead = func.count().filter(deliveries.c.state == DeliveryState.DEAD, deliveries.c.settled_at >= since)
     kept = func.count().filter(deliveries.c.state == DeliveryState.SUPPRESSED, deliveries.c.created >= since)
     row = connection.execute(select(dead, kept)).one()
@@ -366,7 +366,7 @@ def failed_since(connection: Connection, since: datetime) -> tuple[int, int]:
 
 
 def refusals(connection: Connection, channel: str, target: str) -> list[datetime]:
-    """Return when an address refused digests since it last accepted one; for each digest the last time."""
+    """Return when an address refused digests since it last accepted one: one time for each digest, the last one."""
     of_target = deliveries.c.channel == channel, deliveries.c.target == target
     accepted = select(func.max(deliveries.c.settled_at)).where(*of_target, deliveries.c.state == DeliveryState.SENT)
     last_accepted = connection.execute(accepted).scalar()

@@ -1,4 +1,4 @@
-"""Stored digests with the moves of their cursors, the reasons why some are held, and the slots of streams."""
+"""Stored digests, the events for which some are held, and slots: the times at which digests of streams are due."""
 
 import lzma
 from collections.abc import Callable, Iterable, Iterator
@@ -59,11 +59,11 @@ class DigestRecord(DigestSummary, frozen=True, kw_only=True):
 
     advances: tuple[Advance, ...]  # new positions, stored when a held digest is released or dropped
     rendered: RenderedDigest
-    short: RenderedDigest  # the short form, for recipients whose server refused the other as too large
+    short: RenderedDigest  # the short form, for recipients whose server refused `rendered` as too large
 
     @classmethod
     def ready(cls, rendered: RenderedDigest, short: RenderedDigest, *, subscription: str, stream: str) -> Self:
-        """Return the record of a digest that is to be sent."""
+        """Return the record of a digest that is sent without asking operators."""
         of = {"subscription": subscription, "stream": stream, "state": DigestState.READY, "reason": ""}
         return filled(cls, rendered, **of, advances=(), rendered=rendered, short=short)
 
@@ -74,7 +74,7 @@ _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 
 
 def add(connection: Connection, stored: DigestRecord) -> bool:
-    """Store a digest unless one has its key already; return whether it was stored."""
+    """Store a digest unless a digest with the same key is stored; return whether it was stored."""
     moves = msgspec.msgpack.encode(stored.advances)
     content = msgspec.msgpack.encode((stored.rendered, stored.short))
     # The forms of a digest repeat each other, in large ones at a distance beyond what zlib, or a preset, sees.
@@ -100,7 +100,7 @@ def find(connection: Connection, key: str) -> DigestSummary | None:
 
 
 def get(connection: Connection, key: str) -> DigestRecord | None:
-    """Return the digest of `find` with its content. Raises DamagedRow if it is damaged."""
+    """Return the digest that `find` finds for `key`, with its content, or None. Raises DamagedRow if it is damaged."""
     summary = find(connection, key)
     if summary is None:
         return None
@@ -108,7 +108,7 @@ def get(connection: Connection, key: str) -> DigestRecord | None:
 
 
 def advances(connection: Connection, key: str) -> tuple[Advance, ...]:
-    """Return the moves of cursors stored with a digest. Raises DamagedRow if they are damaged."""
+    """Return the new positions that are stored with a digest. Raises DamagedRow if they are damaged."""
     columns = [digests.c[name] for name in ("key", "moves", "checksum")]
     return _advances(connection.execute(select(*columns).where(digests.c.key == key)).one())
 
@@ -125,7 +125,7 @@ def has_any(connection: Connection, subscription: str, stream: str) -> bool:
 
 
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
-    """Return the revisions of `source` that cursors will need if a held digest is released."""
+    """Return the revisions of `source` that later comparisons will need if the held digests are released or dropped."""
     moves: list[Advance] = []
     for record in all_held(connection):
         with suppress(DamagedRow):  # it is marked as damaged later, and made again
@@ -134,7 +134,7 @@ def revisions_held(connection: Connection, source: str) -> frozenset[str]:
 
 
 def settle(connection: Connection, key: str, state: DigestState, reason: str, now: datetime) -> None:
-    """Release, drop or supersede a held digest together with its deliveries."""
+    """Set `state` (released, dropped or superseded) of a held digest; queue its deliveries, or drop them."""
     connection.execute(update(digests).filter_by(key=key).values(state=state, reason=reason))
     waiting = update(deliveries).filter_by(digest=key, state=DeliveryState.HELD)
     if state is DigestState.RELEASED:
@@ -146,7 +146,7 @@ def settle(connection: Connection, key: str, state: DigestState, reason: str, no
 
 
 def archive(connection: Connection) -> list[DigestRecord]:
-    """Return all delivered digests, newest first, without damaged ones."""
+    """Return all digests that were ready or released for delivery, newest first; damaged ones are left out."""
     query = select(digests).where(digests.c.state.in_((DigestState.READY, DigestState.RELEASED)))
     records = []
     for row in connection.execute(query.order_by(digests.c.created.desc(), digests.c.key)):
@@ -156,7 +156,7 @@ def archive(connection: Connection) -> list[DigestRecord]:
 
 
 def forget_digests(connection: Connection, before: datetime) -> int:
-    """Delete digests created before `before`, unless open or held, and older slots; return how many digests."""
+    """Delete finished digests created before `before`, and slots done before it; return the number of digests."""
     connection.execute(delete(slots).where(slots.c.done_at < before))
     still = exists().where(deliveries.c.digest == digests.c.key, deliveries.c.state.in_((*OPEN, DeliveryState.HELD)))
     keys = connection.execute(select(digests.c.key).where(digests.c.created < before, ~still)).scalars().all()
@@ -182,7 +182,7 @@ def _advances(row: Row[Any]) -> tuple[Advance, ...]:
 
 
 def _decoded(row: Row[Any], what: str, stored: bytes, part: slice, decode: Callable[[bytes], _Value]) -> _Value:
-    """Return the decoded value of a column; `part` of the row's checksum is of it. Raises DamagedRow."""
+    """Return the decoded bytes `stored`. Raises DamagedRow if they do not match `part` of the row's checksum."""
     try:
         if row.checksum[part] == checksum_of([stored]):
             return decode(stored)
@@ -193,12 +193,12 @@ def _decoded(row: Row[Any], what: str, stored: bytes, part: slice, decode: Calla
 
 
 class Hold(Struct, frozen=True, kw_only=True):
-    """An event for which the digest of a stream is held."""
+    """An event because of which the digest of a stream waits for operators."""
 
-    alert: AlertKey  # which asks operators about the event, for all subscriptions
+    alert: AlertKey  # the alert that asks operators about the event, one for all subscriptions
     said: str  # the event in a sentence
     content: tuple[str, ...] = ()  # details for operators, one text each
-    counted_from: datetime  # when it was first held
+    counted_from: datetime  # since when digests are held for the event
 
 
 class HeldDigest(DigestSummary, frozen=True, kw_only=True):
@@ -208,7 +208,7 @@ class HeldDigest(DigestSummary, frozen=True, kw_only=True):
 
 
 def store_holds(connection: Connection, subscription: str, stream: str, new: Iterable[Hold]) -> None:
-    """Store the events for which the digest of a stream is held, and no others."""
+    """Replace the stored events for which the digest of a stream is held by `new`."""
     where = {"subscription": subscription, "stream": stream}
     connection.execute(delete(holds).filter_by(**where))
     for hold in new:
@@ -229,7 +229,7 @@ def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Ho
 
 
 def streams_held(connection: Connection) -> set[tuple[str, str]]:
-    """Return the streams, as (subscription, stream), with a held digest or with events for which one is held."""
+    """Return each stream, as (subscription, stream), that has a held digest or stored events to hold one."""
     of_holds = select(holds.c.subscription, holds.c.stream)
     of_digests = select(digests.c.subscription, digests.c.stream).where(IS_HELD)
     return {(row.subscription, row.stream) for row in connection.execute(union(of_holds, of_digests))}
@@ -255,13 +255,13 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 
 def pending(connection: Connection, **of: str) -> dict[tuple[str, str], Slot]:
-    """Return the next unfinished slot of each stream, by subscription and stream; or only of those given by `of`."""
+    """Return the next unfinished slot of each stream by (subscription, stream); `of` selects by values of columns."""
     rows = connection.execute(select(slots).filter_by(done_at=None, **of).order_by(slots.c.due.desc()))
     return {(row.subscription, row.stream): filled(Slot, row) for row in rows}
 
 
 def plan(connection: Connection, subscription: str, stream: str, schedule: str, due: datetime | None) -> None:
-    """Make `due` the only pending slot of a stream, even if a wrong clock finished it already; None removes it."""
+    """Make `due` the only pending slot of a stream, even if a wrong clock marked it as done; None leaves no slot."""
     connection.execute(delete(slots).filter_by(subscription=subscription, stream=stream, done_at=None))
     if due is not None:
         where = {"subscription": subscription, "stream": stream, "due": due}
@@ -269,7 +269,7 @@ def plan(connection: Connection, subscription: str, stream: str, schedule: str, 
 
 
 def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:
-    """Mark a slot as done, with the key of its digest, if any."""
+    """Mark a slot as done; `digest` is the key of the digest made for it, or None."""
     connection.execute(update(slots).filter_by(id=slot.id).values(done_at=now, digest=digest))
 
 

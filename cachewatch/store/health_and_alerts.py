@@ -39,12 +39,12 @@ class ChannelHealth(Struct, frozen=True, kw_only=True):
     sent_at: datetime | None = None
 
     def is_blocked(self, now: datetime) -> bool:
-        """Tell whether the channel is paused at `now`; an end that is days ahead comes from a wrong clock."""
+        """Tell whether the channel is paused at `now`; an end more than a day ahead (of a wrong clock) is ignored."""
         return self.blocked_until is not None and now < self.blocked_until < now + LONGEST_WAIT
 
 
 class Counter(Struct, frozen=True, array_like=True):
-    """A number that only grows, with a name and labels; both, as JSON, are its key in the table."""
+    """The name and the labels of a number that only grows; as JSON, they are its key in the table."""
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()
@@ -56,7 +56,7 @@ class Counter(Struct, frozen=True, array_like=True):
 
 
 def source(connection: Connection, name: str) -> SourceHealth:
-    """Return the health of a source; an unknown source has that of a new one."""
+    """Return the stored health of a source; for an unknown source, that of one which was never polled."""
     row = connection.execute(select(sources).filter_by(name=name)).one_or_none()
     return SourceHealth(name=name) if row is None else filled(SourceHealth, row)
 
@@ -68,7 +68,7 @@ def newest_revisions(connection: Connection) -> Mapping[str, str]:
 
 
 def channel(connection: Connection, name: str) -> ChannelHealth:
-    """Return the health of a channel; an unknown channel has that of a new one."""
+    """Return the stored health of a channel; for an unknown channel, that of one which was never used."""
     row = connection.execute(select(channels).filter_by(name=name)).one_or_none()
     return ChannelHealth(name=name) if row is None else filled(ChannelHealth, row)
 
@@ -79,7 +79,7 @@ def put_health(connection: Connection, health: SourceHealth | ChannelHealth) -> 
 
 
 def count(connection: Connection, counter: Counter, amount: float = 1) -> None:
-    """Add `amount` to a counter, which begins at zero."""
+    """Add `amount` to the stored value of a counter; a new counter begins at zero."""
     new = insert_into(connection, schema.counters)
     grown = {"value": schema.counters.c.value + new.excluded.value}
     values = {"name": msgspec.json.encode(counter).decode(), "value": amount}
@@ -94,7 +94,7 @@ def counters(connection: Connection) -> dict[Counter, float]:
 
 
 class AlertKind(StrEnum):
-    """The kinds of alerts. The comments say which name and part such an alert has."""
+    """The kinds of alerts. Each comment says what the `name` and `part` of such an alert's key are."""
 
     SOURCE_FAILED = "source-failed"  # source
     SOURCE_INCOMPLETE = "source-incomplete"  # source
@@ -125,7 +125,7 @@ class AlertKey(Struct, frozen=True, order=True):
 
     @property
     def topic(self) -> str:
-        """The topic of notices about it."""
+        """The topic of notices to operators about the alert: its kind, name and part in one text."""
         return " ".join(filter(None, (self.kind, self.name, self.part)))
 
 
@@ -141,7 +141,7 @@ class OpenAlert(Struct, frozen=True, kw_only=True):
 
 
 def put_alert(connection: Connection, key: AlertKey, title: str, detail: str, now: datetime) -> bool:
-    """Open an alert, or update an open one; return True, so that operators are notified, if it was not open."""
+    """Open an alert, or update it if it is open; return True if it was not, so that operators must be notified."""
     before = get(connection, key)
     if before is not None and before.resolved_at is None:
         connection.execute(update(alerts).filter_by(**asdict(key)).values(title=title, detail=detail))
@@ -153,12 +153,12 @@ def put_alert(connection: Connection, key: AlertKey, title: str, detail: str, no
 
 
 def note_notified(connection: Connection, key: AlertKey, now: datetime) -> None:
-    """Store that operators were notified of an alert."""
+    """Store `now` as the time when operators were last notified of an alert."""
     connection.execute(update(alerts).filter_by(**asdict(key)).values(notified_at=now))
 
 
 def mark_resolved(connection: Connection, key: AlertKey, now: datetime) -> None:
-    """Mark an alert as resolved in a command, which has no secrets to notify operators; the service does that."""
+    """Mark an alert as resolved by a command, which has no secrets to notify operators; the service does so later."""
     connection.execute(update(alerts).filter_by(**asdict(key)).values(resolved_at=now))
 
 

@@ -1,7 +1,7 @@
 """The tables of the state in this version, and how each database stores times and text.
 
-The modules beside it are functions on an open transaction, so that their caller decides what is written together. The
-first migration after form 1 must write down what form 1 was.
+The functions of other modules here take an open transaction, so that their caller decides what is written together. Who
+adds form 2 must write the tables of form 1 into its migration, which creates those of this module.
 """
 
 import re
@@ -42,7 +42,7 @@ class _TextMoment(types.TypeDecorator[datetime]):
         return None if value is None else to_text(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002  the contract
-        """Convert a stored time; a damaged one becomes the year 1970."""
+        """Convert a stored time; a damaged one becomes the first moment of 1970."""
         with suppress(TypeError, ValueError):  # a bit that flipped may make another type of it
             if value is None or _IS_OF_FORM(value):
                 return None if value is None else datetime.fromisoformat(value)
@@ -237,7 +237,7 @@ counters = _table("counters", *_key("name"), Column("value", types.Float, nullab
 
 
 def make_tables(connection: Connection) -> None:
-    """Create all tables, and their indexes in order of their names: of equally good ones, SQLite uses the newest."""
+    """Create all tables, and their indexes sorted by name, because SQLite uses the newest of equally good indexes."""
     for table in metadata.sorted_tables:
         connection.execute(CreateTable(table))
         for index in sorted(table.indexes, key=lambda each: str(each.name)):
@@ -247,12 +247,12 @@ def make_tables(connection: Connection) -> None:
 
 
 def filled(kind: type[Value], source: object, **others: Any) -> Value:
-    """Make a `kind` from a row or value: each field gets the one of the same name, or its value in `others`."""
+    """Return a new `kind`: its fields are `others`, and the rest are the attributes of `source` with the same names."""
     return kind(**{name: getattr(source, name) for name in kind.__struct_fields__ if name not in others}, **others)
 
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
-    """Insert a row unless there is one with the same key; return whether it was inserted."""
+    """Insert a row unless a row with the same key exists; return whether it was inserted."""
     done = connection.execute(insert_into(connection, table).on_conflict_do_nothing(), dict(values))
     return bool(done.rowcount > 0)
 
@@ -260,7 +260,7 @@ def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) 
 def put(
     connection: Connection, table: Table, key: Sequence[str], *rows: Mapping[str, Any], only_new: Collection[str] = ()
 ) -> None:
-    """Insert rows, which have the same columns; update those whose `key` columns exist, but for the columns `only_new`."""
+    """Insert rows with equal columns; if a row has the same `key`, update it instead, except the columns `only_new`."""
     if rows:
         new = insert_into(connection, table)
         changed = {name: text(f"excluded.{name}") for name in rows[0] if name not in (*key, *only_new)}
@@ -268,12 +268,12 @@ def put(
 
 
 def insert_into(connection: Connection, table: Table) -> Any:
-    """Return an INSERT that can update; SQLAlchemy has its own class for each database."""
+    """Return an INSERT statement of the connection's database that can also update rows which exist."""
     return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
 
 
 def checksum_of(parts: Iterable[bytes | memoryview]) -> bytes:
-    """Return one checksum of several values in order."""
+    """Return one checksum, of 16 bytes, for several values in this order."""
     digest = blake2b(digest_size=16)
     for part in parts:
         digest.update(len(part).to_bytes(8))

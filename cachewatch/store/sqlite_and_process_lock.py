@@ -26,7 +26,7 @@ from cachewatch.store.transactions_and_upgrades import Database, check_form, cre
 
 
 def make_private(folder: Path) -> None:
-    """Make the folder of a state if it is missing. Raises StateError if others could replace files in it."""
+    """Make the folder of a state if it is missing. Raises StateError if it is not writable or others may change it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         about = folder.stat()
@@ -66,7 +66,7 @@ class SqliteDatabase(Database):
     is_shared = False
 
     def __init__(self, folder: Path, *, must_exist: bool = False, is_checked: bool = False) -> None:
-        """Open the database in `folder`, made if missing unless it `must_exist`; `is_checked` searches it for damage."""
+        """Open the database in `folder`, or create it unless it `must_exist`; if `is_checked`, search it for damage."""
         self.path = folder / NAME
         self.place = str(self.path)
         if must_exist and not has_state(folder):
@@ -97,7 +97,7 @@ class SqliteDatabase(Database):
             raise StateError(f"{self.path}: was moved, replaced or deleted while this process used it; start it again")
 
     def check(self, how: str = "integrity_check") -> None:
-        """Check the whole file, or with `quick_check` without its indexes. Raises StateError if it is damaged."""
+        """Run SQLite's check `how`; `quick_check` leaves out the indexes. Raises StateError if the file is damaged."""
         with self._explained(), self._engine.connect() as connection:
             found = connection.exec_driver_sql(f"PRAGMA {how}(1)").scalar()
         if found != "ok":
@@ -133,7 +133,7 @@ class SqliteDatabase(Database):
             connection.exec_driver_sql(statement, values)
 
     def _form(self) -> int | None:
-        """Return the form of the tables, None if the file is empty. Raises StateError for another program's file."""
+        """Return the form of the tables; None if the file is empty. Raises StateError if it is of another program."""
         with self._explained(), self._engine.connect() as connection:
             form = form_of(connection)
             if form is None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is not None:
@@ -204,7 +204,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _missing(path: Path, problem: str = "there is no state yet") -> StateError:
-    """Return the error for a missing state; clones beside it show that there once was one."""
+    """Return the error for a missing state; it says that the state was lost if there are clones beside `path`."""
     advice = "run `cachewatch once` first"
     if any(path.parent.glob("sources/*.git")):
         problem, again = "the state is lost, but its clones are there", "which may report again what was reported"
@@ -213,7 +213,7 @@ def _missing(path: Path, problem: str = "there is no state yet") -> StateError:
 
 
 def _make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Engine:
-    """Return an SQLAlchemy engine for the database at `path`; each connection executes `pragmas` and the usual ones."""
+    """Return an SQLAlchemy engine for the database at `path`; each new connection executes `_PRAGMAS` and `pragmas`."""
     # Connections stay open in a pool: SQLite copies its log into the database whenever the last one closes.
     engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32, hide_parameters=True, **options)
 
@@ -235,7 +235,7 @@ def _make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Eng
 
 
 def open_database(state: StatePlace, *, must_exist: bool = False, is_checked: bool = False) -> Database:
-    """Open the state for writing; it is made if missing, unless it `must_exist`. `is_checked` looks for damage."""
+    """Open the state for writing, or create it unless it `must_exist`; `is_checked` makes SQLite look for damage."""
     if isinstance(state, Path):
         return SqliteDatabase(state, must_exist=must_exist, is_checked=is_checked)
     return cast("Database", _in_database(state).open(must_exist=must_exist))
@@ -247,7 +247,7 @@ def open_to_read(state: StatePlace) -> Database:
 
 
 def has_state(state: StatePlace) -> bool:
-    """Tell whether there is a state; also True if that is unknown."""
+    """Return whether there is a state; True also if that cannot be found out."""
     if not isinstance(state, Path):
         return bool(_in_database(state).exists())
     try:
@@ -268,7 +268,7 @@ _SIGNATURE = 100  # bytes of the line that the holder writes into the lock file
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Hold the lock of the state in `folder` during the block; it ends with the process, too. Raises AnotherInstance if it is held."""
+    """Hold the lock of the state in `folder` during the `with`. Raises AnotherInstance if another process holds it."""
     make_private(folder)
     path = folder / "lock"
     try:

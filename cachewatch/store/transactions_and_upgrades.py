@@ -1,4 +1,4 @@
-"""The database of the state, of either kind: transactions, the version (form) of its tables, and copying to another.
+"""The database of the state (SQLite or PostgreSQL): transactions, the version (form) of its tables, and copying.
 
 `sqlite_and_process_lock.py` and `extensions/shared_state/postgresql.py` implement the differences. A write is
 exclusive: it waits until any other is done. A read blocks nobody. The form of the tables is in `alembic_version`.
@@ -25,8 +25,8 @@ class Database(ABC):
     """The database of the state; each `read` and `write` is one transaction."""
 
     place: str  # its path or URL, for messages; without secrets
-    is_new: bool  # its tables were just created
-    is_shared: bool  # several hosts may use it, so that a lock on one of them does not keep out the others
+    is_new: bool  # whether its tables were just created
+    is_shared: bool  # whether several hosts may use it, so that a lock on one of them does not keep out the others
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -38,7 +38,7 @@ class Database(ABC):
             yield connection
 
     def write(self) -> AbstractContextManager[Connection]:
-        """Return a connection in a transaction; after its commit, the functions given to `after_commit` are run."""
+        """Return a `with` context: a connection in a transaction, with which `after_commit` can be used."""
         return self._writing(self._engine)
 
     def close(self) -> None:
@@ -46,15 +46,15 @@ class Database(ABC):
         self._engine.dispose()
 
     def lead(self, owner: str) -> bool:  # noqa: ARG002  where hosts share nothing, the lock of the folder is enough
-        """Let this process, `owner`, lead a shared state; return whether it did not yet. Raises AnotherInstance."""
+        """Make this process, `owner`, the leader of a shared state; return False if it is. Raises AnotherInstance."""
         return False
 
     def job(self) -> AbstractContextManager[None]:
-        """Make `write` in this thread also raise StateError if another process may have led during the `with`."""
+        """During the `with`, make `write` in this thread raise StateError if another process may have led meanwhile."""
         return nullcontext()
 
     def leader(self) -> str | None:
-        """Return the process that works on a shared state; None if none does or the state is not shared."""
+        """Return the process that leads a shared state; None if no process leads it or the state is not shared."""
         return None
 
     def check_place(self) -> None:  # noqa: B027  a server keeps what it has open
@@ -94,7 +94,7 @@ class Database(ABC):
 
 
 def after_commit(connection: Connection, act: Callable[[], None]) -> None:
-    """Run `act`, such as writing a line of the log, after the commit of a `write`; not after a rollback."""
+    """Run `act`, for example to log an event, after the `write` of `connection` is committed; not after a rollback."""
     connection.get_execution_options()["following"].append(act)
 
 
@@ -132,7 +132,7 @@ def _batches(source: Connection, table: Table) -> Iterator[list[dict[str, Any]]]
 
 
 def check_same(source: Connection, target: Connection, place: str) -> None:
-    """Raise StateError unless both databases have the same rows; the message calls the target `place`."""
+    """Raise StateError, with `place` as the name of the target, unless both databases have the same rows."""
     for table in metadata.sorted_tables:
         rows = (chain.from_iterable(_batches(each, table)) for each in (source, target))
         for before, after in zip_longest(*rows):
@@ -148,7 +148,7 @@ _VERSION = "alembic_version"
 
 
 def form_of(connection: Connection) -> int | None:
-    """Return the form of the tables; None if there are no tables of ours, 0 if they are older than form 1."""
+    """Return the form of the tables; None if there are no tables of cachewatch, 0 if they are older than form 1."""
     tables = set(inspect(connection).get_table_names())
     if not tables >= {"cursors", "digests", "deliveries"}:  # which every form has
         return None
@@ -158,7 +158,7 @@ def form_of(connection: Connection) -> int | None:
 
 
 def check_form(form: int, place: str) -> None:
-    """Raise StateError, with advice, if `form` is not the form of this version."""
+    """Raise StateError, with advice, if `form` is not the form that this version of cachewatch uses."""
     if form == schema.FORM:
         return
     advice = "use the cachewatch that wrote it, or name another place in `state:` to begin a new one"
