@@ -404,7 +404,7 @@ class Loss(Struct, frozen=True, kw_only=True):
     compiler: the compiler of the equal binary that is present, if the lost binaries had other compilers.
     variants: the variants of what is present that the lost binaries did not have.
     older: the losses of older versions in the same place or machine, newest first; they do not count.
-    builds: the binaries that no stack builds any more (class going), or one of each lost kind, without hash (class gone).
+    builds: the binaries that no stack builds any more (class going), or one of each lost kind, without hash (gone).
     has_copies: whether equal binaries without a stack are left (class gone).  is_missed: whether readers must know.
     """
 
@@ -594,7 +594,7 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     """All changes of one package between two states of one tag.
 
     package: its name.  status: whether it was added, removed or changed.  kinds: all kinds of its changes.
-    facts: the added and removed values, by "versions", "stacks", "compilers", "oses", "platforms", "targets", "variants".
+    facts: added and removed values, by "versions", "stacks", "compilers", "oses", "platforms", "targets", "variants".
     before, after: all values of each fact in either state.  counts: the numbers of its specs.
     stack_versions: the stacks whose versions changed.
     places: the changed places, with verdict and loss.  machines_lost: the machines lost by places that keep others.

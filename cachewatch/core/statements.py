@@ -1,8 +1,8 @@
 """Combine changes into statements.
 
 Each item (see Items in statement_kinds.py) goes to the first statement that explains it: one about its whole tag or a
-stack; one about a suspicious loss, changed values, a prune or a wave of rebuilds; else the statement of the first of its
-stories that no new or removed stack explains. The whole tag is judged before (stacks_prunes_suspicion.py).
+stack; one about a suspicious loss, changed values, a prune or a wave of rebuilds; else the statement of the first of
+its stories that no new or removed stack explains. The whole tag is judged before (stacks_prunes_suspicion.py).
 `select_statements` drops nothing: it also returns what is not selected, so that reports can sum it up. The rules are in
 docs/laws.md.
 """

@@ -1,4 +1,4 @@
-"""Yield the actions that readers should take because of changes, and those still open from earlier digests."""
+"""Derive the actions that readers should take from changes, and from those that earlier digests asked for."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ ENVIRONMENT = {
     Because.ENVIRONMENT_EQUAL: Verb.RECONCRETIZE,
     Because.ENVIRONMENT_GOING: Verb.RECONCRETIZE,
 }
-_MOST_PLACES = 3  # machines or stacks that are named
+_MOST_PLACES = 3  # at most so many machines or stacks are named
 TASKS = (*LASTING, Because.OTHER, *LOCK_FILES)
 # Statements on builds that others replaced: first those that count even if they are not reported.
 _QUIET = (
@@ -62,8 +62,8 @@ _REPLACED = (*_QUIET, *LOSSES, StatementKind.STACK_REMOVED, StatementKind.STACK_
 def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) -> Action:
     """Return an open action without the packages that are settled: their builds are back, or can no longer be copied.
 
-    Where only some machines or stacks have a package again, it is about the others. An action about lock files names
-    the versions that upgrades in `tags` replaced, and whether old builds were pruned.
+    If only some machines or stacks have a package again, the returned action is about the others. An action about lock
+    files gets the versions that upgrades in `tags` replaced, and another cause if old builds were pruned.
     """
     if task.because in LOCK_FILES:
         for tag in (one for one in tags if (one.source, one.tag) == (task.source, task.tag)):
@@ -84,7 +84,7 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
 
 
 def _about(task: Action, needs: Collection[Need], others: Collection[Need]) -> Action:
-    """Return an open action about some of its machines or stacks alone, which still require what they were to."""
+    """Return an open action for `needs` alone, with names of their machines or stacks that do not fit `others`, too."""
     is_fall = all(need.stack for need in needs)  # these stacks had become older before they lost it
     because = Because.DOWNGRADED if is_fall else Because.PRUNED if task.is_everywhere else task.because
     return replace(task, because=because, needs=tuple(needs), machine=_places(needs, others), is_everywhere=False)
@@ -93,7 +93,7 @@ def _about(task: Action, needs: Collection[Need], others: Collection[Need]) -> A
 def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[Need, ...]]:
     """Return the builds for which an action is still needed, and those of machines or stacks that need it no longer.
 
-    The former are those of the present stacks, where these were renamed.
+    The former name the present stacks if these were renamed.
     """
     standing = {need: known.left.get((task.source, task.tag, need)) for need in task.needs}  # None if it is unchanged
     now = {need: need if found is None else found.need for need, found in standing.items()}
@@ -104,7 +104,7 @@ def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[
 
 
 def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
-    """Return the machines or stacks of builds, by names that tell them from those of `others`; no stack of a machine."""
+    """Return in words the machines or stacks of `needs`, by names that tell them from the machines of `others`."""
     stacks, targets = {one.stack for one in others}, {one.target for one in others if not one.stack}
     whole = {one.target for one in needs if not one.stack}
     return machines_named(
@@ -134,9 +134,9 @@ def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ..
 
 
 def replaced_versions(tag: str, statements: Collection[Statement], *, is_wait_over: bool) -> Iterator[str]:
-    """Yield the old versions, `hdf5 1.14.5`, whose specs are gone from a place of a tag that was upgraded.
+    """Yield the old versions, such as `hdf5 1.14.5`, of which upgraded places of a tag have no specs any more.
 
-    What is back was reported as lost already, unless readers were asked to wait for it (`is_wait_over`).
+    Packages that are back do not count, for they were reported as lost, unless readers had to wait (`is_wait_over`).
     """
     for one in statements:
         upgraded = one.lines if one.kind is StatementKind.UPGRADED else ()
@@ -153,10 +153,10 @@ def outdated_packages(
     *,
     is_wait_over: bool,
 ) -> Iterator[str]:
-    """Yield packages of which lock files may miss builds, besides versions that `replaced_versions` yields.
+    """Yield packages of which lock files may name builds that are gone; `replaced_versions` yields those of upgrades.
 
-    What is missed is asked for by itself. Of statements that are `hidden`, packages that are `silenced` do not count;
-    `is_wait_over` is as for `replaced_versions`.
+    Losses that readers must know about do not count, because they have actions of their own, and in `hidden`
+    statements neither do `silenced` packages; `is_wait_over` is as for `replaced_versions`.
     """
     returned = [one for one in statements if one.kind is StatementKind.RETURNED and not is_wait_over]
     quiet = ((one, silenced) for one in hidden if one.kind in _QUIET)
@@ -173,7 +173,7 @@ def outdated_packages(
 
 
 def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:
-    """Tell whether a line is about what is back, whose specs that are gone an earlier digest reported as lost."""
+    """Tell whether a line is about a package that is back; its old specs were then reported as lost already."""
     places = {name_of(place) for place in line.story.places}
     for one in statements:
         if one.kind is StatementKind.RETURNED and line.package in one.packages:
@@ -185,9 +185,9 @@ def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:
 
 
 def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
-    """Return `action`, if it asks for machines or stacks, with the builds that the open actions it replaces asked for.
+    """Return `action` with builds added: those of open actions `tasks` for which it asks again.
 
-    After a downgrade, the newer of both versions is required.
+    Only actions whose cause is in PLACED get any. After a downgrade, the newer of both versions is required.
     """
     asked = [need for one in tasks if action.because in PLACED for need in _again(one, [action])]
     if action.because is not Because.DOWNGRADED:
@@ -205,20 +205,20 @@ def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
 
 
 def _again(task: Action, actions: Iterable[Action]) -> list[Need]:
-    """Return the builds of the open action `task` that any of `actions` asks for, too."""
+    """Return the builds of the open action `task` for which one of `actions` asks, too."""
     alike = [one for one in actions if one.source == task.source and one.tag == task.tag]
     return [need for need in task.needs if any(one.covers(replace(task, needs=(need,))) for one in alike)]
 
 
 def without_asked_again(task: Action, actions: Collection[Action]) -> Action:
-    """Return an open action about the machines and stacks for which none of `actions` asks again."""
+    """Return an open action for only those of its machines and stacks for which none of `actions` asks again."""
     again = _again(task, actions)
     needs = [need for need in task.needs if need not in again]
     return _about(task, needs, again) if again and needs else task
 
 
 def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Action]:
-    """Yield an action for builds that readers were asked to copy and that were pruned, with nothing as new left."""
+    """Yield actions for builds that readers were asked to copy, and that were pruned with nothing as new left."""
     for copied in joined(task for task in tasks if task.is_copy):
         left = still_to_do(copied, known)
         standing = {need: known.left.get((copied.source, copied.tag, need)) for need in copied.needs}
@@ -230,7 +230,7 @@ def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Actio
 
 
 def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[Action]:
-    """Yield the actions of `looks` without packages that `tasks` cover for the same cause in another tag."""
+    """Yield `looks` without packages for which `tasks` ask already, by the same cause in another tag."""
     tag_of = {(one.because, one.source, name): one.tag for one in tasks for name in one.names}
     for look in looks:
         kept = look.because is Because.GONE and is_snapshot(look.tag)  # reported for each snapshot
@@ -240,7 +240,7 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
 
 
 def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Action]:
-    """Yield open actions, joined if they differ only in their packages; each names those of `asked` that are settled."""
+    """Yield open actions, those that differ only in packages as one, with packages of `asked` that are settled."""
 
     def apart(one: Action) -> Action:
         return replace(one.only(()), others=() if one.because in LASTING else one.others)
@@ -261,7 +261,7 @@ def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Ac
 
 
 def waits_for(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Known) -> Iterator[Action]:
-    """Yield an action to wait for each tag with a suspicious loss, new or still waited for."""
+    """Yield an action to wait for each tag with a suspicious loss, a new one (in `suspicious`) or an older one."""
     for (source, tag), names in (dict(known.waiting) | dict(suspicious)).items():
         wait = Action(verb=Verb.WAIT, because=Because.SUSPICIOUS, source=source, tag=tag, names=names, count=len(names))
         since = known.since.get((source, Verb.WAIT, wait.subjects[0]), "")
@@ -274,9 +274,9 @@ def waits_for(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Know
 def while_waiting(
     actions: Iterable[Action], places: Collection[tuple[str, str]], missing: Collection[str]
 ) -> tuple[list[Action], list[Action]]:
-    """Divide actions into those that readers can do now and those that must wait for the tags in `places`.
+    """Return the actions that readers can do now, and those that must wait for `places`, pairs of source and tag.
 
-    Copying what may be pruned cannot wait, except for packages in `missing`.
+    Copying builds that may be pruned cannot wait, except for packages in `missing`.
     """
     now: list[Action] = []
     later: list[Action] = []
@@ -297,7 +297,7 @@ def while_waiting(
 
 
 def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag], *, is_new: bool) -> Iterator[Action]:
-    """Yield the actions about binaries of an environment; `is_new` chooses those that became worse, or the others."""
+    """Yield the actions about binaries of an environment that became worse (`is_new`), or about the others."""
     if own is None:
         return
     source, tag = (tags[0].source, tags[0].tag) if len(tags) == 1 else ("", "")
@@ -328,7 +328,7 @@ def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
 
 
 def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the packages that the snapshot to move to lacks, and those that it has in other builds or versions."""
+    """Return the packages that the newest snapshot lacks, and those that it has in other builds or versions."""
     if pin.move is not None:
         removed = pin.move.removed
         gone, other = (
@@ -343,7 +343,7 @@ def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
-    """Yield actions for readers who have no environment, from the facts that concern everybody."""
+    """Yield the actions that follow from `facts`; with an environment, only those that concern its readers, too."""
     groups: dict[tuple[Because, str, str, str, LossClass | None], list[tuple[Fact, Sequence[str]]]] = {}
     for fact in facts:
         statement, because = fact.statement, _because(fact)
@@ -389,7 +389,7 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
 
 
 def _moved_to(statement: Statement) -> str:
-    """Return the systems or targets that replaced those for which a migration left nothing: `ubuntu26.04`."""
+    """Return the systems or targets (`ubuntu26.04`) to which a migration moved what others lost; "" if none."""
     is_migration = statement.kind is StatementKind.MIGRATION
     gone = [lost for lost in statement.losses if lost.loss and lost.loss.loss_class is LossClass.GONE and is_migration]
     now = {on for lost in gone for on, _ in lost.moved_to if on.partition(" (")[0] in statement.after}
@@ -399,9 +399,9 @@ def _moved_to(statement: Statement) -> str:
 def needs_of(
     because: Because, worst: LossClass | None, names: Collection[str], statements: Iterable[Statement]
 ) -> Iterator[Need]:
-    """Yield the builds of packages in `names` that were lost, with the class `worst` or `because`, or downgraded.
+    """Yield the builds of packages in `names` that were lost with the class `worst` or, if it is None, `because`.
 
-    Downgrades count only if they are `because`. For a gone package without a known build, the need has no version.
+    For DOWNGRADED, yield the builds that became older. A gone package without a known build has a need without version.
     """
     needs: dict[Need, None] = {}
     is_fall = because is Because.DOWNGRADED
@@ -437,7 +437,7 @@ def needs_of(
 
 
 def _older_in(package: str, version: str, systems: Iterable[tuple[str, str, Place]]) -> dict[Need, None]:
-    """Return the builds of a version that became older in places, each given with its platform and system."""
+    """Return, as keys, needs for a version of a package: one for each platform, operating system and place."""
     return dict.fromkeys(
         Need(package=package, version=version, platform=on, os=os, target=place.target, stack=place.stack)
         for on, os, place in sorted(systems)
@@ -445,14 +445,14 @@ def _older_in(package: str, version: str, systems: Iterable[tuple[str, str, Plac
 
 
 def _fell_from(line: Line) -> str:
-    """Return the oldest version before a downgrade that is newer than all after it, or ""."""
+    """Return the oldest version before a downgrade that is newer than all versions after it; "" if none is."""
     left = newest({after for _, after in line.story.pairs} or {""})
     newer = (before for before, _ in line.story.pairs if before and (is_newer(before, left) or not left))
     return min(newer, key=version_key, default="")
 
 
 def _machine(names: Collection[str], worst: LossClass | Because, statements: Iterable[Statement]) -> str:
-    """Return the machines of the losses of a class if these are the same for all packages; else ""."""
+    """Return in words the machines that lost packages with the class `worst`; "" if packages differ in them."""
     machines: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     own = (lost for one in statements for lost in one.losses if lost.loss and lost.loss.loss_class == worst)
     lost_ones = [lost for lost in own if lost.package in names]
@@ -484,7 +484,7 @@ def machines_named(machines: Iterable[tuple[str, str]]) -> str:
 
 
 def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
-    """Divide an action on lost or older packages by the machines or stacks that are affected; it names these."""
+    """Yield `look`, if about lost or older packages in parts, one for each set of affected machines or stacks."""
     if look.because not in (Because.GONE, Because.DOWNGRADED):
         yield look
         return
@@ -553,7 +553,7 @@ def _because(fact: Fact) -> Because | None:
 
 
 def dated(action: Action, known: Known) -> Iterator[Action]:
-    """Divide an action by the days on which its causes were first reported."""
+    """Yield an action in parts, one for each day on which its causes were first reported; actions to look whole."""
     if action.verb is Verb.LOOK:
         yield action  # nobody can see whether readers did it
         return

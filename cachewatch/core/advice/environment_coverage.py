@@ -1,9 +1,9 @@
-"""Which binaries of an environment a build cache has.
+"""Find out which binaries of an environment a build cache has.
 
-An environment needs binaries by their hashes, for its own operating systems and targets. `cover` compares them with the
+An environment needs binaries with certain hashes, for its operating systems and targets. `cover` compares them with the
 specs of a cache; `compare_coverage` tells what changed for them between two states of a cache, or what moving from one
-snapshot to another would gain and lose. Binaries are installed whichever stack built them: only advice about some stacks
-needs one of these.
+snapshot to another would gain and lose. Binaries can be installed whichever stack built them, so only needs in advice
+about some stacks name a stack.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ Holdings = Mapping[str, Mapping[str, Signature]]
 
 
 class Nearest(StrEnum):
-    """What a cache has that is nearest to a binary: the first of these that applies."""
+    """What a cache has for a needed binary: the first of these that applies."""
 
     SAME = "same"  # the same hash
     EQUAL = "equal"  # a build with another hash, equal in all attributes
@@ -42,7 +42,7 @@ class Need(Struct, frozen=True, kw_only=True):
     compiler: str = ""  # empty if unknown
     variants: tuple[str, ...] | None = None  # None if unknown
     is_root: bool = False
-    stack: str = ""  # that must build it; empty for any
+    stack: str = ""  # the stack that must build it; empty for any
 
     @property
     def place(self) -> tuple[str, str, str, str]:
@@ -97,8 +97,8 @@ class Resolution(Struct, frozen=True):
     nearest: Nearest
     after_prune: Nearest | None = None  # the nearest build after the next prune, if that is worse
     others: tuple[str, ...] = ()  # hashes of other usable builds of the version, the most similar first
-    differs: tuple[str, ...] = ()  # attributes of the most similar one that differ from the need
-    lacks_compiler: bool = False  # no compiler is known of it, but of the other builds
+    differs: tuple[str, ...] = ()  # attributes of the most similar of them that differ from the need
+    lacks_compiler: bool = False  # the need names no compiler, and all of these builds do
     versions: tuple[str, ...] = ()  # other versions for the same machines, oldest first; only if nearest is none
     without: tuple[str, ...] = ()  # needed variants that the newest of them, or the most similar build, does not have
     elsewhere: tuple[str, ...] = ()  # other systems with the version, as linux-rhel8-zen4; likewise
@@ -124,7 +124,7 @@ class Resolution(Struct, frozen=True):
 
     @property
     def left(self) -> Nearest:
-        """The nearest build that is left after a prune, without the specs that no stack builds."""
+        """The nearest build that the next prune, which removes specs that no stack builds, leaves."""
         return self.after_prune or self.nearest
 
     @property
@@ -202,14 +202,14 @@ def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
 
 
 def _is_better(mine: Resolution, other: Resolution) -> bool:
-    """Tell whether only `mine`, of two states that do not meet a need, has another build, or one with its variants."""
+    """Tell whether, of two states without the needed binary, only `mine` has a build, or one with the variants."""
     if Nearest.NONE in (mine.nearest, other.nearest):
         return mine.nearest is not other.nearest is Nearest.NONE
     return mine.loss_class is LossClass.EQUAL and other.loss_class is LossClass.OTHER
 
 
 def better(mine: Resolution | None, other: Resolution) -> Resolution:
-    """Return how a need is provided if both caches can be used. `mine` and `other` are its states in each of them."""
+    """Return what two caches together have for a need; `mine` (or None) and `other` say what each has."""
     if mine is None:
         return other
     best, rest = sorted((mine, other), key=lambda covered: (_place(covered.nearest), len(covered.differs)))
@@ -228,7 +228,7 @@ def better(mine: Resolution | None, other: Resolution) -> Resolution:
 
 
 def best(one: Coverage, other: Coverage) -> Coverage:
-    """Return how the needs of an environment are provided if both caches can be used."""
+    """Return what two caches together have for an environment; `one` and `other` say what each has."""
     return Coverage(one.environment, tuple(map(better, one.needs, other.needs)))
 
 
@@ -334,7 +334,7 @@ def _lacks_compiler(need: Need, specs: Iterable[Signature]) -> bool:
 
 
 def _other_variants(needed: Iterable[str], there: Iterable[str]) -> list[str]:
-    """Return the variants that differ from the needed ones; of those that are missing, `~NAME` or `no NAME`."""
+    """Return the variants in `there` that are not needed, and for needed ones that it lacks, `~NAME` or `no NAME`."""
     needed, there = that_matter(needed), that_matter(there)
     known = set(map(variant_name, there))
     lacking = sorted((variant for variant in needed if variant_name(variant) not in known), key=variant_name)
@@ -343,7 +343,7 @@ def _other_variants(needed: Iterable[str], there: Iterable[str]) -> list[str]:
 
 
 def _distance(need: Need, spec: Signature) -> tuple[int, bool, int]:
-    """Return how far a build is from a need, for sorting: differing variants, then compiler, then target."""
+    """Return a key that sorts builds, nearest to a need first: by differing variants, compiler, then target."""
     others = that_matter(spec.variants) ^ that_matter(spec.variants if need.variants is None else need.variants)
     # Of the targets that a machine runs, the one with most ancestors uses most of it.
     return (len(others), _has_another_compiler(need, spec), -len(spack.runnable(spec.target)))

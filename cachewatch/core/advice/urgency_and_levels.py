@@ -84,8 +84,8 @@ def assess(
     """Decide what readers should do about the changes in `tags`.
 
     The statements of `tags` are those that are reported, without silenced ones. `is_unknown` means that the changes in
-    some source are unknown. `known` has the facts of earlier digests, and `alternative` the best snapshot for the
-    environment.
+    some source are unknown. `known` has the facts of earlier digests, `pins` are the snapshots to which readers are
+    pinned, and `alternative` is the best snapshot for the environment.
     """
     known = known or Known()
     compared = {(tag.source, tag.base): tag.statements for tag in tags}
@@ -192,7 +192,7 @@ _Needed = Iterator[tuple[Requirement, Iterable[Need]]]  # each with builds; it m
 
 
 def _required(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:
-    """Yield the versions to require, with the lost builds."""
+    """Yield the versions that readers should require, each with the builds that were lost."""
     for each in own.of(LossClass.GONE) if own is not None else ():
         yield Requirement(spec=f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}"), [each.need]
     for action in actions:
@@ -200,7 +200,7 @@ def _required(actions: Iterable[Action], own: EnvironmentState | None) -> _Neede
 
 
 def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:
-    """Yield the versions to require so that their last builds are installed and copied, with these builds."""
+    """Yield the versions that readers should require, to install and copy their last builds; each with these builds."""
     for one in actions:
         yield from _by_version(one) if one.is_copy else ()
     for each in own.for_cause(Because.ENVIRONMENT_LAST_OTHER) if own is not None else ():
@@ -208,7 +208,7 @@ def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed
 
 
 def _gone(actions: Iterable[Action]) -> _Needed:
-    """Yield the versions that are gone from some places, with the lost builds."""
+    """Yield the versions that are gone from some places, each with the builds that were lost."""
     for one in actions:
         is_gone = LossClass.GONE in (one.because, one.worst) and not (one.is_requirement or is_snapshot(one.tag))
         # A snapshot is sought for a version: that its builds have a selected compiler, nobody knows.
@@ -223,9 +223,9 @@ def _by_version(action: Action) -> _Needed:
 
 
 def _with_homes(found: _Needed, kept: Mapping[Need, Home]) -> tuple[Requirement, ...]:
-    """Return versions with a snapshot that still has their builds, if there is one.
+    """Return the versions, each with a snapshot if snapshots still have all its builds.
 
-    If all snapshots have an older version that will do, the spec names that.
+    Of a version "or newer" (`openmpi@5.8.0:`), the spec then names the oldest version that these snapshots have.
     """
     needed: dict[Requirement, list[Need]] = {}
     for asked, needs in found:
@@ -243,14 +243,14 @@ def _with_home(asked: Requirement, needs: Sequence[Need], kept: Mapping[Need, Ho
 
 
 def _order(action: Action) -> tuple[object, ...]:
-    """Return a key that sorts actions by urgency: by verb, new before open, copies first, then by cause and day."""
+    """Return a key that sorts actions by urgency: by verb, new before open ones, copies first, by cause, and by day."""
     is_open = action.verb is Verb.LOOK and bool(action.since)
     cause = _CAUSES.index(action.because)
     return (_VERBS.index(action.verb), is_open, not action.is_copy, cause, action.since)
 
 
 def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has_environment: bool) -> Iterator[Fact]:
-    """Yield the facts of all tags; equal statements of several tags become one. Readers know what happened to `pins`."""
+    """Yield the facts of all tags, one for equal statements of several tags; leave out that `pins` are new or gone."""
     of_pins = {(StatementKind.TAG_REMOVED if pin.is_gone else StatementKind.TAG_ADDED, pin.tag) for pin in pins}
     same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag in tags:
@@ -276,7 +276,7 @@ def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has
 
 
 def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
-    """Return the rank of a statement by its kind and worst loss. For an environment, losses of places do not count."""
+    """Return the rank of a statement by its kind and worst loss; with an environment, losses of places do not count."""
     rank = _RANKS.get(statement.kind, Rank.REST)
     returned = (one for tag in tags for one in tag.statements if one.kind is StatementKind.RETURNED)
     back = {package for one in returned for package in one.packages}

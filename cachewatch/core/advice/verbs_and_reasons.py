@@ -25,7 +25,7 @@ class Verb(StrEnum):
     LOOK = "look"
 
 
-OF_LOCK_FILE = (Verb.BUILD, Verb.COPY, Verb.RECONCRETIZE)  # that a changed lock file settles
+OF_LOCK_FILE = (Verb.BUILD, Verb.COPY, Verb.RECONCRETIZE)  # settled when the lock file of the environment changes
 
 
 PINNED = (Verb.STAY, Verb.MOVE)  # what is asked of readers who pin a snapshot
@@ -120,7 +120,7 @@ class Pinned(Struct, frozen=True, kw_only=True):
 
 
 class Alternative(Struct, frozen=True):
-    """The snapshot that has most binaries of an environment, how many it has, and how many are needed (`of`)."""
+    """The snapshot that has most binaries of an environment, how many it `has`, and how many are needed (`of`)."""
 
     tag: str
     has: int
@@ -128,7 +128,7 @@ class Alternative(Struct, frozen=True):
 
 
 class Home(Struct, frozen=True):
-    """A snapshot that still has a build that is lost or may be pruned or, failing that, the version nearest to it."""
+    """A snapshot that still has a build that the tag lost or may lose or, failing that, the version nearest to it."""
 
     tag: str
     version: str
@@ -157,7 +157,7 @@ class Requirement(Struct, frozen=True, kw_only=True):
     """A version of a package to require or to keep: `openmpi@5.8.0`, or `openmpi@5.8.0:` if a newer one will do."""
 
     spec: str
-    machine: str = ""  # machines or stacks of those who should do it; empty for all
+    machine: str = ""  # the machines or stacks whose users should do it; empty for all
     home: str = ""  # a snapshot that has it
 
     @property
@@ -189,7 +189,7 @@ class Action(Struct, frozen=True, kw_only=True):
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The names under which a subscription remembers the action: packages, a cause with a tag, or lock files."""
+        """The names under which a subscription remembers the action: of its packages, or of its cause and tag."""
         if self.because in (Because.PIN_GONE, Because.PIN_ENDING):
             return (f"{self.because} {self.name}",)
         if self.because in LOCK_FILES:
@@ -202,7 +202,7 @@ class Action(Struct, frozen=True, kw_only=True):
         return self.names or (self.name,)
 
     def covers(self, task: "Action") -> bool:
-        """Whether it asks again for what an open action asked, for the same machines or stacks or for more."""
+        """Tell whether this action asks again for what `task` asked, for at least the same machines or stacks."""
         if self.because not in PLACED:
             return self.source == task.source and not {*self.subjects}.isdisjoint(task.subjects)
         # What became older and then went, or is back in an older version, is required anew.
@@ -225,7 +225,7 @@ class Action(Struct, frozen=True, kw_only=True):
 
     @property
     def is_copy(self) -> bool:
-        """Whether the action asks readers without an environment to copy what may be pruned."""
+        """Whether the action asks readers without an environment to copy builds that may be pruned."""
         is_stack_going = self.because is Because.STACK_REMOVED and self.worst is LossClass.GOING
         return is_stack_going or self.because is Because.GOING
 
@@ -242,7 +242,7 @@ class Action(Struct, frozen=True, kw_only=True):
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """The versions of its builds, in Spack's syntax, `py-numpy@2.2,2.3`; after downgrades, the oldest ones alone."""
+        """The versions of its builds by package, as `py-numpy@2.2,2.3`; after downgrades, only the oldest."""
         had: dict[str, set[str]] = {}
         for need in self.needs:
             had.setdefault(need.package, set()).update(filter(None, [need.version]))
@@ -305,12 +305,12 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
         return bool(self.new or self.change.added or self.change.restored)
 
     def of(self, wanted: LossClass, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
-        """Return the binaries of one class; True for `is_new` keeps only those that became worse, False the others."""
+        """Return the binaries of one class; if `is_new` is True, only those that became worse, if False, only others."""
         found = self.by_class.get(wanted, ())
         return tuple(one for one in found if is_new is None or (key_of(one) in self.new) is is_new)
 
     def for_cause(self, wanted: Because, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
-        """Return the binaries that need an action for this cause; `is_new` is as for `of`."""
+        """Return the binaries that need an action for the cause `wanted`; `is_new` is as for `of`."""
         return tuple(one for name in self.by_class for one in self.of(name, is_new=is_new) if cause_of(one) is wanted)
 
 

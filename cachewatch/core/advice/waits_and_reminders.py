@@ -13,7 +13,7 @@ from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, OF_LOCK_FILE, A
 
 
 class DepartureKind(StrEnum):
-    """What was removed and may come back: a tag, a stack, packages, or places of them, or machines in places."""
+    """What was removed and may come back: a tag, a stack, packages, or places of packages (or machines there)."""
 
     TAG = "tag"
     STACK = "stack"
@@ -30,7 +30,7 @@ class Point(Struct, frozen=True):
 
 
 class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
-    """A removal that may be undone: a tag, a stack, or packages of a tag or place, which one revision removed."""
+    """The removal of a tag, a stack, or packages of a tag or place by one revision; it may be undone later."""
 
     source: str
     tag: str  # for snapshots, their series
@@ -45,7 +45,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
     is_confirmed: bool = False  # operators confirmed that publishing did not fail
     is_settled: bool = False  # it was suspicious for so long that it is reported as a loss
     back: tuple[tuple[str, tuple[str, ...]], ...] = ()  # streams, with the packages that each reported as back
-    # Streams with the state that each had reported before, and with packages for which it was another state.
+    # The state that each stream had reported before the removal: stream, package ("" for all others) and state.
     told: tuple[tuple[str, str, Point], ...] = ()
 
     @property
@@ -76,7 +76,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
         return tuple(package for package in self.packages if package not in there)
 
     def joined(self, later: "Departure") -> "Departure":
-        """Return this removal combined with the same one as remembered by a later digest."""
+        """Return this removal combined with `later`, the same removal as a later digest remembers it."""
         back: dict[str, set[str]] = {}
         for stream, packages in (*self.back, *later.back):
             back.setdefault(stream, set()).update(packages)
@@ -109,13 +109,13 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
         return f"action regular {self.source} {self.verb} {self.subject}"  # by this word, states know it
 
     def is_repeated(self, now: datetime) -> bool:
-        """Tell whether digests still repeat the action: for a month, or until its cause ends for some."""
+        """Tell whether digests still repeat the action: for 28 days, or until its cause ends if it may last longer."""
         is_lasting = self.task is not None and (self.task.is_requirement or self.task.because in LOCK_FILES)
         return is_lasting or self.last_repeated >= now - A_MONTH
 
 
 class AnnouncedWave(Struct, frozen=True, kw_only=True, tag="wave"):
-    """Old builds of a tag; a digest announced that the next prune removes them."""
+    """A digest's announcement that the next prune removes `count` old builds of a tag."""
 
     source: str
     tag: str
@@ -144,7 +144,7 @@ class SeenPin(Struct, frozen=True, kw_only=True, tag="pin"):
 
 
 class StillMissing(Struct, frozen=True, kw_only=True, tag="still-missing"):
-    """How many snapshots in a row a stream reported that the same packages are missing."""
+    """The number of snapshots in a row (`times`) of which a stream reported that the same packages are missing."""
 
     source: str
     series: str
@@ -205,7 +205,7 @@ class Remembered(Struct, frozen=True):
         return tuple(one for one in self.facts if isinstance(one, OpenAction))
 
     def repeats_advice(self, still_open: Iterable[Action], now: datetime) -> bool:
-        """Tell whether open advice was last given to readers a month ago or longer, so that a digest repeats it."""
+        """Tell whether a digest repeats lasting advice in `still_open`: the last time was at least 28 days ago."""
         said = [each.last_repeated for each in self.actions if each.verb in _LASTING]
         return bool(said) and any(each.verb in _LASTING for each in still_open) and max(said) <= now - A_MONTH
 
@@ -225,18 +225,18 @@ class Remembered(Struct, frozen=True):
         return next((one for one in found if (one.source, one.tag) == (source, tag)), None)
 
     def still_missing(self, source: str, tag: str, stream: str) -> StillMissing | None:
-        """Return how often a stream reported packages that snapshots of this series lack, or None."""
+        """Return what a stream reported of packages that snapshots of this series lack, or None if nothing."""
         found = (one for one in self.facts if isinstance(one, StillMissing))
         wanted = source, series_or_tag(tag), stream
         return next((one for one in found if (one.source, one.series, one.stream) == wanted), None)
 
     def of_lock(self, lock: str) -> "Remembered":
-        """Return the facts without actions about binaries of another lock file."""
+        """Return the facts without actions about binaries of lock files with another checksum than `lock`."""
         others = {one.key for one in self.actions if one.verb in OF_LOCK_FILE and one.lock != lock}
         return Remembered(tuple(fact for fact in self.facts if fact.key not in others))
 
     def learned(self, facts: Iterable[Memory]) -> "Remembered":
-        """Return the facts with those of a new digest added."""
+        """Return the facts with those of a new digest added, or merged with the known ones of the same key."""
         known = {one.key: one for one in self.facts}
         for one in facts:
             known[one.key] = merged(known.get(one.key), one)
@@ -257,5 +257,5 @@ def series_or_tag(tag: str) -> str:
 
 
 def merged(known: Memory | None, later: Memory) -> Memory:
-    """Return the fact to store when a later digest has a fact with the same key as a known one."""
+    """Return the fact to store for a later fact and a known one (None if there is none) with the same key."""
     return known.joined(later) if isinstance(known, Departure) and isinstance(later, Departure) else later

@@ -2,8 +2,8 @@
 
 Read `compare_all` first. Both sides are brought into one form; DeepDiff then reports what was added and removed;
 matching and judging (matching_and_verdicts.py) start from its report. Only rebuilt specs and changed stacks of kept
-specs are known without it. A selection is applied last, to the judged package, so that a pair stays a pair, and a verdict
-is on the whole place. Only selected specs are counted: if only one spec of a pair is selected, it came into the
+specs are known without it. A selection is applied last, to the judged package, so that a pair stays a pair, and a
+verdict is on the whole place. Only selected specs are counted: if only one spec of a pair is selected, it came into the
 selection or left it.
 """
 

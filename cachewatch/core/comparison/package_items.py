@@ -612,8 +612,8 @@ class _ItemsReader:
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the compiler, system and variants of a spec that its places lack in the other state, and replacements.
 
-        The spec is of the earlier state if `is_before`. Replacements are compilers and variants of the same version that
-        its places have in the other state only; none if the system differs.
+        The spec is of the earlier state if `is_before`. Replacements are compilers and variants of the same version
+        that its places have in the other state only; none if the system differs.
         """
         others = self._others(signature.target, signature.stacks, is_before=is_before)
         key = (signature.target, signature.stacks, signature.versions)

@@ -1,8 +1,8 @@
 """Tell which stacks were renamed or merged, and compare their packages again, with the new names in both states.
 
 Stacks are compared by name; that one was renamed is known only when the whole tag is compared. What else changed in it
-(a version, a compiler) then shows as the loss of one place and the gain of another. Compared under one name, it shows as
-the same change shows in any other stack.
+(a version, a compiler) then shows as the loss of one place and the gain of another. Compared under one name, it
+shows as it does in any other stack.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
