@@ -16,5 +16,5 @@ def commands() -> list[Command]:
 
 @extends
 def causes(repository: Any) -> Any:
-    """Return the causes of rebuilds that the dependency graphs in `repository` show."""
+    """Return an object that finds the causes of rebuilds in the dependency graphs that `repository` records."""
     return load(f"{__name__}.explaining_reports_and_locks:RepositoryCauses")(repository)

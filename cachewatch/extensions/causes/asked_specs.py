@@ -1,6 +1,6 @@
 """Find the specs that `cachewatch why` is asked about, and compare them with their nearest predecessors.
 
-The revision that added a spec is compared with the one before. Graphs are read package by package when needed.
+The revision that added a spec is compared with its parent. Graphs are read package by package when needed.
 """
 
 import re
@@ -42,7 +42,7 @@ class RecordedGraph:
         self._repository = repository
         self.commit = commit
         self.tag = tag
-        self.unreadable: dict[str, str] = {}  # packages that were asked for or that others depend on, with the error
+        self.unreadable: dict[str, str] = {}  # the error by package, for packages that were tried so far
         self._folder = f"{commit}:{CATALOGUE}/{tag}"
         self._packages: dict[str, Mapping[str, GraphNode]] = {}
         self._named: dict[str, Mapping[str, GraphNode]] = {}
@@ -63,11 +63,11 @@ class RecordedGraph:
 
     @cached_property
     def folders(self) -> Mapping[str, str]:
-        """The tree ids of all packages; equal ids mean equal specs and dependencies."""
+        """The id of the git tree of each package; equal ids mean equal specs and dependencies."""
         return packages_in(self._repository, self.commit, self.tag)
 
     def find(self, package: str, name: str) -> GraphNode | None:
-        """Return the spec with that hash or shortened hash; None if the graph lacks it or is unreadable."""
+        """Return the spec whose hash, whole or shortened, is `name`; None if the graph lacks it or is unreadable."""
         if package not in self._named:
             self._named[package] = {}
             try:
@@ -83,7 +83,7 @@ class RecordedGraph:
         return self._packages[package]
 
     def document(self, package: str) -> Document | None:
-        """Return the document of a package, or None. Raises DocumentError if it is unreadable."""
+        """Return the document of a package, or None if there is none. Raises DocumentError if it is unreadable."""
         if package not in self._documents:
             blob = document_in(self._repository, self.commit, self.tag, package)
             if isinstance(blob, str):
@@ -124,7 +124,7 @@ class RecordedGraph:
 
 
 def recorded_impact(graph: RecordedGraph, asked: str) -> predecessors.Impact:
-    """Return the dependents of a package, or of package@version. Raises UsageError if the revision has no graph."""
+    """Count the dependents of `asked`: PACKAGE or PACKAGE@VERSION. Raises UsageError without a graph or such a spec."""
     graph.require()
     package, _, versions = asked.partition("@")
     chosen = Versions([versions] if versions else [])
@@ -162,7 +162,7 @@ class GraphStep:
         return tuple(sorted(name for name, tree in self.after.folders.items() if self.before.folders.get(name) != tree))
 
     def explain_packages(self, wanted: Callable[[str], bool]) -> Iterator[Explanation]:
-        """Explain each new spec of the wanted packages; unreadable packages are left out."""
+        """Yield `explain_all` of each package that `wanted` accepts and that changed; leave out unreadable packages."""
         for package in filter(wanted, self.packages):
             try:
                 yield from self.explain_all(package)
@@ -176,13 +176,13 @@ class GraphStep:
         return tuple(found[package] for package in sorted(found))
 
     def explain_all(self, package: str) -> Iterator[Explanation]:
-        """Explain each new spec of a package: its predecessor, and why their hashes differ."""
+        """Yield an explanation of each new spec of a package: its predecessor, and why their hashes differ."""
         old, new = (graph.nodes(package) for graph in (self.before, self.after))
         for found in predecessors.explain_new_specs(old, new, self._matches(package), self._walk):
             yield found if self.is_recorded or found.predecessor is None else replace(found, causes=(NOT_RECORDED,))
 
     def with_paths(self, one: Explanation) -> Explanation:
-        """Return an explanation with the shortest path to each cause."""
+        """Return the explanation `one` with the shortest path to each cause; unchanged without a predecessor."""
         if one.predecessor is None:
             return one
         own = dict.fromkeys(one.causes, (one.spec.name,))
@@ -190,7 +190,7 @@ class GraphStep:
         return replace(one, paths=paths)
 
     def _matches(self, package: str) -> Mapping[str, Set[str]]:
-        """Return the removed hashes that each new hash may have replaced, as the comparison pairs signatures."""
+        """Return, for each new hash, the removed hashes whose signatures the comparison pairs with its signature."""
         old, new = (graph.document(package) for graph in (self.before, self.after))
         if old is None or new is None:
             return {}
@@ -204,7 +204,7 @@ class GraphStep:
 
 
 def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
-    """Return the hashes that only `specs` has, not `others`, by signature."""
+    """Return, by signature, the hashes that are in `specs` and not in `others`."""
     hashes: defaultdict[Signature, set[str]] = defaultdict(set)
     for spec_hash, signature in specs.items():
         if spec_hash not in others.hashes:
@@ -212,15 +212,15 @@ def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
     return hashes
 
 
-Meaning = tuple[str, frozenset[str] | None]  # a package, and hashes of it, unless all of the package is meant
+Meaning = tuple[str, frozenset[str] | None]  # a package, and those of its hashes that are meant; None means all
 
 
 def find_asked(
     repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str
 ) -> tuple[Meaning, Revision | None, Revision]:
-    """Return what `text` means, and two revisions to compare, the older None if the first revision already has it.
+    """Return what `text` means, and two revisions to compare: `between`, or that which added the specs, and its parent.
 
-    Raises UnknownRevision if the tag never had it.
+    The older one is None if the first revision has the specs. Raises UnknownRevision if the tag never had them.
     """
     after = resolve(repository, between[1] if between else rev)
     tag = after.tag or tag
@@ -251,7 +251,7 @@ def find_asked(
 def explain_two(
     repository: Repository, revision: Revision, tag: str, texts: tuple[str, str]
 ) -> tuple[GraphStep, Explanation]:
-    """Return the differences between two specs of a package, named by hashes; a removed one is read as it last was."""
+    """Compare the two specs of a package whose hashes begin with `texts`; a removed one is read as it last was."""
     places = []
     for text in texts:
         graph = RecordedGraph(repository, revision.commit, tag)
@@ -283,7 +283,7 @@ def explain_two(
 
 
 def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> tuple[RecordedGraph, Meaning] | None:
-    """Return the last state with the hash `text`, removed before `until`, and what it means there; None if none had it."""
+    """Return the last state before `until` that had the hash `text`, and what it means there; None if there is none."""
     match = _HASH.fullmatch(text)
     if match is None or repository.is_folder:
         return None
@@ -300,7 +300,7 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
 
 
 def _meaning(graph: RecordedGraph, text: str) -> Meaning | None:
-    """Return what `text` means, or None; documents that are unreadable are searched for no hash."""
+    """Return what `text`, a hash or PACKAGE[@VERSION], means, or None; unreadable documents are not searched."""
     match = _PACKAGE.fullmatch(text)
     if match is not None and match["name"] in graph.folders:
         package, versions = match.groups()
@@ -323,7 +323,7 @@ def _meaning(graph: RecordedGraph, text: str) -> Meaning | None:
 def _birth(
     repository: Repository, until: Revision, tag: str, package: str, hashes: frozenset[str] | None
 ) -> tuple[Revision | None, Revision]:
-    """Return the newest revision that added any of `hashes`, or changed the package, as (parent, revision)."""
+    """Return (parent, revision): the newest revision that added any of `hashes` or, for None, changed the package."""
     document = document_in(repository, until.commit, tag, package)
     path = document.path if isinstance(document, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
     printed = repository.run(["rev-list", "--first-parent", until.commit, "--", path]).decode().split()
@@ -334,7 +334,7 @@ def _birth(
         found = repository.objects().get(f"{commit}:{path}") if commit else None
         return found is not None and all(spec_hash.encode() in found.content for spec_hash in hashes or ())
 
-    # The first that has all of the hashes, of those that follow each other.
+    # The first of the revisions without interruption up to `until` that have all of the hashes.
     after = next(newer for newer, older in pairwise([*printed, ""]) if hashes is None or not has_all(older))
     parents = repository.run(["rev-list", "--parents", "-1", after]).decode().split()[1:2]
     return (resolve(repository, parents[0]) if parents else None), resolve(repository, after)

@@ -38,16 +38,16 @@ _MOST_PACKAGES = 40
 
 
 class WhyReport(Struct, frozen=True, kw_only=True):
-    """The contents of an answer: causes with counts, specs that are explained one by one, and notes."""
+    """The contents of an answer to `cachewatch why`."""
 
     heading: str
-    counted: tuple[Explanation, ...] = ()
-    are: str = ""  # describes the counted specs: "rebuilt"
+    counted: tuple[Explanation, ...] = ()  # specs whose causes are counted together
+    are: str = ""  # words that describe the counted specs, such as "rebuilt"
     notes: tuple[str, ...] = ()
-    explained: tuple[Explanation, ...] = ()
-    more: tuple[str, ...] = ()
-    named: tuple[Cause, ...] = ()  # in the notes
-    differs: bool = True  # of two lock files or hashes
+    explained: tuple[Explanation, ...] = ()  # specs whose causes are listed one by one
+    more: tuple[str, ...] = ()  # last lines, on what is left out
+    named: tuple[Cause, ...] = ()  # causes that the notes mention
+    differs: bool = True  # False if the two lock files, or specs, that were compared are equal
 
 
 def package_report(package: str, before: Side, after: Side, explanations: Sequence[Explanation]) -> WhyReport:
@@ -62,7 +62,7 @@ def package_report(package: str, before: Side, after: Side, explanations: Sequen
 
 
 def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]) -> WhyReport:
-    """Return the report on the causes of all rebuilds between two revisions, with notes about other new specs."""
+    """Return the report on the causes of all rebuilds between two revisions, with notes on other new specs."""
     rebuilt, groups = [], defaultdict[str, list[Explanation]](list)
     for spec in explained:
         if spec.is_match and spec.causes and not _own_causes(spec):
@@ -89,7 +89,7 @@ def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]
 
 
 def _difference(explanation: Explanation) -> str:
-    """Return the words by which new specs that are no rebuilds are grouped."""
+    """Return words for how a new spec that is no rebuild differs from its predecessor; specs are grouped by them."""
     if explanation.predecessor is None:
         return "of packages that were not there before"
     own = sorted(_own_causes(explanation), key=lambda cause: cause.sort_key)
@@ -98,7 +98,7 @@ def _difference(explanation: Explanation) -> str:
 
 
 def lock_report(change: LockChange, before: str, after: str) -> WhyReport:
-    """Return the report on the lock files named `before` and `after`: causes first, then the roots."""
+    """Return the report on two lock files with these names: causes with counts first, then each root by itself."""
     specs = f"{len(change.explained):,} of {number(change.specs, 'spec')} with another hash"
     notes = [
         f"{word}: {first_few([safe(f'{node.name}@{node.version}') for node in nodes])}"
@@ -161,7 +161,7 @@ def _predecessor(explanation: Explanation, *, is_first: bool) -> str:
 
 
 def _own_causes(one: Explanation) -> list[Cause]:
-    """Return the differences in the spec itself, such as its version, except its recipe; a rebuild has none."""
+    """Return the causes in the spec itself, such as another version, without its recipe; a rebuild has none."""
     return [cause for cause in one.causes if cause.package == one.spec.name and cause.what is not What.RECIPE]
 
 
@@ -171,7 +171,7 @@ def _heading(name: str, before: Side, after: Side) -> str:
 
 
 def impact_tables(asked: str, where: str, impact: Impact) -> list[Table]:
-    """Return the dependents of a package as two tables for people: by stack and by package."""
+    """Return tables of dependents by stack and by package; the heading says that they are of `asked` in `where`."""
     dependents = f"{number(impact.specs, 'dependent spec')} of {number(len(impact.packages), 'package')}"
     before = f"{asked} in {where}: {dependents} (of {impact.of_specs:,} specs in the tag)"
     if not impact.specs:
@@ -281,7 +281,7 @@ def _of_spec(repository: Repository, text: str, tag: str, between: tuple[str, st
 
 
 def _require_graphs(step: asked_specs.GraphStep, found: Sequence[Explanation]) -> None:
-    """Raise UsageError if only a missing graph could explain the specs; warn about unreadable parts."""
+    """Raise UsageError if any spec in `found` has no causes because a graph is missing; warn of unreadable packages."""
     if any(NOT_RECORDED in one.causes for one in found):
         step.before.require()
         step.after.require()
@@ -290,7 +290,7 @@ def _require_graphs(step: asked_specs.GraphStep, found: Sequence[Explanation]) -
 
 
 def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) -> _Answer:
-    """Return why the two specs that `texts` name differ, with their stacks."""
+    """Return the differences and the stacks of the two specs whose hashes begin with `texts`."""
     revision = resolve(repository, rev)
     tag = revision.tag or tag
     tree_of(repository, revision, tag)

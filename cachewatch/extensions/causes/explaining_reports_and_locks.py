@@ -30,7 +30,8 @@ from cachewatch.runtime.worker import Isolation, Piece
 
 Result = TypeVar("Result")
 State = tuple[str, str]  # a commit and a tag
-Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[RebuiltSpecs, ...]]  # a cache
+# Return the result stored under a key; if there is none, call the function and store what it returns.
+Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[RebuiltSpecs, ...]]
 
 
 class RepositoryCauses:
@@ -42,7 +43,7 @@ class RepositoryCauses:
     def of_changesets(
         self, changesets: Iterable[Changeset], selection: Selection, warn: Callable[[str], None]
     ) -> Iterator[Changeset]:
-        """Yield changesets that can explain their rebuilds; `warn` gets errors about unreadable graphs."""
+        """Yield each changeset, with an `explain` that finds causes of rebuilds; pass unreadable graphs to `warn`."""
         for changeset in changesets:
             changeset.explain = partial(_explain, self._repository, changeset.before, changeset.after, selection, warn)
             yield changeset
@@ -50,7 +51,7 @@ class RepositoryCauses:
     def of_digest(
         self, tag: TagDigest, pair: TagPair, selection: Selection, *, isolation: Isolation, remember: Remember, log: Log
     ) -> TagDigest:
-        """Return the digest of a tag with causes of rebuilds; `remember` keeps them for digests of the same states."""
+        """Return the digest `tag` with the causes of rebuilds; `remember` keeps them for other digests of this pair."""
         old, new = _state(pair.before), _state(pair.after)
         parts = tag.statements, tag.rest, tag.report.statements
         if not (old and new and any(one.kind in OF_REBUILDS for part in parts for one in part)):
@@ -83,9 +84,9 @@ class RepositoryCauses:
         isolation: Isolation,
         warn: Callable[[str], None],
     ) -> Coverage:
-        """Return `coverage` with the reasons why `tags` (commit and tag) have specs of it under other hashes.
+        """Return `coverage` with the causes why `tags` (pairs of commit and tag) have its specs with other hashes only.
 
-        The lock file must lie, links resolved, in one of `folders`, if any; if it cannot be read, `warn` is called.
+        One of `folders`, if any, must contain the lock file, links resolved. Pass errors to `warn` and change nothing.
         """
         replaced = tuple(
             (one.need.package, one.need.hash, one.others[0])
@@ -112,7 +113,7 @@ def _state(side: Side) -> State | None:
 
 
 def _apart(isolation: Isolation, work: Callable[[], Result], about: Piece) -> Result | WorkFailed:
-    """Return the result of `work` in a process of its own, or the error if it failed."""
+    """Call `work` in a separate process and return its result, or the error if it failed."""
     try:
         ((_, result),) = isolation.each(_call, [work], lambda _: about)
     except CachewatchError as error:
@@ -130,7 +131,7 @@ def _find_rebuilt(git_dir: str, before: State, after: State) -> tuple[RebuiltSpe
 
 
 def rebuilt_in(step: GraphStep) -> tuple[RebuiltSpecs, ...]:
-    """Return the rebuilt specs of readable packages of a step, with their causes; none without a dependency graph."""
+    """Return the specs that were rebuilt in a step, with causes; none of unreadable packages or without a graph."""
     rebuilt: list[RebuiltSpecs] = []
     for package in step.packages if step.is_recorded else ():
         with suppress(DocumentError):
@@ -156,7 +157,7 @@ def _of_package(step: GraphStep, package: str) -> Iterator[RebuiltSpecs]:
 
 
 class Chain(Struct, frozen=True, array_like=True):
-    """A cause, the path of packages from the rebuilt package to it, and the number of specs that have it."""
+    """A cause, the path from the rebuilt package down to the package that differs, and the number of specs."""
 
     cause: Cause
     path: tuple[str, ...]
@@ -164,7 +165,7 @@ class Chain(Struct, frozen=True, array_like=True):
 
 
 def find_chains(step: GraphStep, package: str) -> tuple[Chain, ...]:
-    """Return the three causes that most new specs of a package have, each with its path."""
+    """Return the (up to) three causes that most rebuilt specs of a package have, each with a path to it."""
     explained = [one for one in step.explain_all(package) if one.is_match and one.causes]
     counts = Counter(cause for one in explained for cause in one.causes)
     chosen = sorted(counts, key=lambda cause: (-counts[cause], cause.sort_key))[:3]
@@ -201,7 +202,7 @@ def _find_of_environment(
     folders: tuple[Path, ...],
     replaced: Sequence[tuple[str, str, str]],
 ) -> Mapping[str, Causes]:
-    """Return the causes by hash in the environment; `replaced` has packages, each with that hash and the one in a tag."""
+    """Return causes by hash in the environment. `replaced` has triples: package, that hash, and the hash in a tag."""
     with closing(Repository(Path(git_dir))) as repository:
         recorded = [graph for tag in tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
         if not recorded:
@@ -219,7 +220,7 @@ def _find_of_environment(
 
 
 def compare_locks(before: Path, after: Path) -> LockChange:
-    """Explain every spec of the lock file `after` that `before` lacks. Raises UsageError if either is no lock file."""
+    """Explain each spec that only the lock file `after` has. Raises UsageError if a file is not a lock file."""
     old, new = open_lock_graph(before), open_lock_graph(after)
     rest = graphs.NOT_KNOWN if old.spack and old.spack == new.spack else graphs.SPACK
     walk = Walk(graphs.Nodes(old.nodes), graphs.Nodes(new.nodes), rest)
@@ -259,5 +260,5 @@ def _only_in(packages: Mapping[str, Mapping[str, GraphNode]], others: Mapping[st
 
 
 def _external_roots(lock: LockGraph, other: LockGraph) -> tuple[GraphNode, ...]:
-    """Return the externals among the roots of `lock` that the other file does not have."""
+    """Return those roots of `lock` that are externals and that `other` does not have."""
     return tuple(lock.nodes[h] for h in lock.roots if lock.nodes[h].is_external and h not in other.nodes)

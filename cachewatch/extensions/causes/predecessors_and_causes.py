@@ -1,7 +1,7 @@
-"""Compare two dependency graphs: find the older spec to compare a new one with, and the causes of its other hash.
+"""Compare two dependency graphs: find for each new spec an older one, and the causes why their hashes differ.
 
-A spec that differs in itself is a cause, and so is every difference in the specs below it. Which spec replaced which
-cannot be known, only which is nearest: its predecessor. The dependents of a spec would be rebuilt if it changed.
+Every difference in the spec itself or in the specs below it is a cause. Nothing records which spec replaced which, so a
+spec is compared with the nearest older one, its predecessor. Also find all dependents of a spec: what would be rebuilt.
 """
 
 from collections import Counter, defaultdict, deque
@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from cachewatch.core import graphs_and_attribution as graphs
 from cachewatch.core.graphs_and_attribution import Cause, Causes, Dependency, Explanation, Graph, GraphNode, What
 
-MOST_CAUSES = 1_000  # listed for a spec; real specs have hundreds at most
+MOST_CAUSES = 1_000  # that are listed for a spec; real specs have hundreds at most
 
-SpecPair = tuple[str, str, str]  # a package, and the names of two of its specs, one of each graph
+SpecPair = tuple[str, str, str]  # a package, and two hashes (perhaps shortened): of the older graph, and of the newer
 _TOO_MANY = frozenset([graphs.TOO_MANY])
 
 
@@ -42,25 +42,25 @@ class _GraphSpec(NamedTuple):
 
     @property
     def compilers(self) -> Mapping[str, str]:
-        """The compilers of the spec by language; under "" if its node only names one."""
+        """The compilers of the spec by language; under "" that which its node names if no dependency is one."""
         found = {language: self.label(edge) for edge in self.compiler_edges for language in edge.languages}
         return found or ({"": self.node.compiler} if self.node.compiler else {})
 
     @property
     def names_its_compiler(self) -> bool:
-        """Whether the node names the compiler, as before Spack 1.0, where runtimes and libc are written otherwise."""
+        """Whether the node itself names the compiler, as before Spack 1.0, and no dependency is one."""
         return bool(self.node.compiler) and not self.compiler_edges
 
 
 def _compare_specs(
     old: GraphNode, new: GraphNode, before: Graph, after: Graph
 ) -> tuple[Sequence[Cause], Sequence[tuple[Dependency, Dependency]]]:
-    """Return the causes that lie in two specs of a package themselves, and the pairs of all their dependencies."""
+    """Return the differences of two specs of a package in themselves, and their dependencies in pairs (old, new)."""
     had, has = _GraphSpec(old, old.dependencies, before), _GraphSpec(new, new.dependencies, after)
     compilers = _compiler_changes(had, has)
     is_rewritten = had.names_its_compiler is not has.names_its_compiler
     edges = [had.edges, has.edges]
-    if compilers or is_rewritten:  # to which compilers among the dependencies, and their runtimes, belong
+    if compilers or is_rewritten:  # these stand for differences in compilers and runtimes among the dependencies
         edges = [[e for e in some if not e.languages and e.name not in graphs.RUNTIMES] for some in edges]
     both, removed, added = _paired(*edges)
     if is_rewritten:
@@ -88,7 +88,7 @@ def _compare_specs(
 def _paired(
     old: Sequence[Dependency], new: Sequence[Dependency]
 ) -> tuple[Sequence[tuple[Dependency, Dependency]], Sequence[Dependency], Sequence[Dependency]]:
-    """Pair dependencies on the same package by hash, then use, then order; return pairs, and the rest of each side."""
+    """Pair dependencies on a package by hash, then use, then order; return pairs, and the rest of `old` and `new`."""
     pairs: list[tuple[Dependency, Dependency]] = []
     keys: tuple[Callable[[Dependency], Hashable], ...] = (lambda e: (e.name, e.hash), lambda e: e.use, lambda e: e.name)
     for key in keys:
@@ -106,7 +106,7 @@ def _paired(
 
 
 def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
-    """Yield the differences of two specs except recipe, compiler and dependencies."""
+    """Yield the differences between two specs except those in recipe, compiler and dependencies."""
     made, now = old.ingredients, new.ingredients
     # Spack before 1.0 describes externals as if it had compiled them.
     is_rewritten = bool(old.compiler) is not bool(new.compiler)
@@ -135,7 +135,7 @@ def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
 
 
 def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
-    """Return the changes of the compiler; languages with the same change share one."""
+    """Return the changes of compilers; languages whose compiler changed in the same way share a cause."""
     if old.node.is_external or new.node.is_external:
         return []
     if old.node.compiler == new.node.compiler and old.compiler_edges == new.compiler_edges:
@@ -161,26 +161,27 @@ def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
 
 
 class _Compared(NamedTuple):
-    """The causes in a spec itself, and its pairs of dependencies that differ."""
+    """The differences of two specs in themselves, and the pairs of their dependencies that differ."""
 
     own: frozenset[Cause]
     below: Sequence[SpecPair]
 
 
 class Walk:
-    """Finds why specs have different hashes. `rest` is the cause where only the hash differs; results are kept."""
+    """Finds why specs of two graphs have different hashes; results are kept for the next question."""
 
     def __init__(self, before: Graph, after: Graph, rest: Cause = graphs.SPACK) -> None:
+        """Compare `before` with `after`; `rest` is the cause of specs in which nothing but the hash differs."""
         self._graphs = before, after
         self._rest = frozenset([rest])
         self._found: dict[SpecPair, frozenset[Cause]] = {}
 
     def causes(self, package: str, before: str, after: str) -> tuple[Cause, ...]:
-        """Return why the specs `before` and `after` of `package` have different hashes; nothing if they are equal."""
+        """Return why the specs of `package` with the hashes `before` and `after` differ; () if they are one spec."""
         return tuple(sorted(self._find(self._pair(package, before, after)), key=lambda cause: cause.sort_key))
 
     def fewest(self, package: str, before: Iterable[str], after: str) -> str:
-        """Return the hash in `before` whose spec has the fewest causes to differ from `after`; the first of equals."""
+        """Return the hash in `before` whose spec differs from `after` by the fewest causes; the first of equal ones."""
         best, fewest = "", (0, False)
         for candidate in before:
             found = self._find(self._pair(package, candidate, after))
@@ -192,7 +193,7 @@ class Walk:
         return best
 
     def paths(self, package: str, before: str, after: str) -> Causes:
-        """Return the causes, each with the shortest path to it: packages from `package` down to the difference."""
+        """Return the causes, each with the shortest path: packages from `package` down to the one that differs."""
         asked = self._pair(package, before, after)
         left = self._find(asked)
         if left == _TOO_MANY:
@@ -227,7 +228,7 @@ class Walk:
         return _Compared(frozenset(own), [each for each in below if self._is_other(each)])
 
     def _is_other(self, pair: SpecPair) -> bool:
-        """Tell whether two names mean different specs; one may be a whole hash, the other its beginning."""
+        """Tell whether two hashes mean different specs; one may be whole, and the other shortened."""
         package, before, after = pair
         if len(before) == len(after) or graphs.name_of(before) != graphs.name_of(after):
             return True
@@ -235,7 +236,7 @@ class Walk:
         return old is None or new is None or old.hash != new.hash
 
     def _pair(self, package: str, before: str, after: str) -> SpecPair:
-        """Return the pair with names as dependents write them, so that it is compared only once."""
+        """Return the pair with its hashes written as dependents write them, so that it is compared only once."""
         sides = zip(self._graphs, (before, after), strict=True)
         # A shortened hash is not found where several specs share it.
         old, new = (graphs.name_of(h) if graph.find(package, graphs.name_of(h)) else h for graph, h in sides)
@@ -281,7 +282,7 @@ class Walk:
                     self._close({each: compared.pop(each) for each in component})
 
     def _close(self, component: Mapping[SpecPair, _Compared]) -> None:
-        """Store the causes of pairs that reach each other; usually it is a single pair."""
+        """Store the causes, which all pairs of `component` share; usually this is one pair."""
         all_causes: set[Cause] = set()
         for own, below in component.values():
             all_causes.update(own, *(self._found.get(each, frozenset()) for each in below))
@@ -293,9 +294,9 @@ class Walk:
 def explain_new_specs(
     before: Mapping[str, GraphNode], after: Mapping[str, GraphNode], matches: Mapping[str, Set[str]], walk: Walk
 ) -> Iterator[Explanation]:
-    """Yield for each new spec of a package its nearest predecessor (an older spec), and why their hashes differ.
+    """Yield, for each new spec of a package, its nearest predecessor (an older spec) and why their hashes differ.
 
-    `matches` has the removed hashes that each new hash may have replaced.
+    `before` and `after` have specs by hash; `matches`, for each new hash, the removed hashes that it may have replaced.
     """
     kept, vanished = before.keys() & after.keys(), before.keys() - after.keys()
     alike: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)  # the kept hashes, by identity
@@ -334,7 +335,7 @@ def _identity(node: GraphNode) -> tuple[object, ...]:
 
 
 class Impact(Struct, frozen=True, kw_only=True):
-    """How many specs of a cache depend on some specs; a dependent counts once in each of its stacks."""
+    """How many specs of a cache depend on the specs `asked`; a dependent counts once in each of its stacks."""
 
     asked: tuple[str, ...]  # hashes
     specs: int  # number of dependents, without the specs `asked` themselves
@@ -345,7 +346,7 @@ class Impact(Struct, frozen=True, kw_only=True):
 
 
 def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[str, tuple[str, ...]]) -> Impact:
-    """Return the direct and indirect dependents of `asked` in `nodes`; `stacks_of` has the stacks of each binary."""
+    """Count the direct and indirect dependents of the hashes `asked`. `stacks_of` has the stacks of each binary."""
     names: dict[str, str] = {}
     by_dependency: defaultdict[str, list[str]] = defaultdict(list)
     for node in nodes:

@@ -9,7 +9,7 @@ _COMMANDS = f"{__name__}.commands"
 
 @extends
 def commands() -> list[Command]:
-    """Return the command `log`, and `history` with its questions."""
+    """Return the commands `log` and `history`, and the subcommands of `history` that ask the index."""
     return [
         Command("Compare", "log", "Show what each revision did to a package.", f"{_COMMANDS}:log"),
         Command("", "history when", "Show since when a version is in each stack.", f"{_COMMANDS}:when"),
@@ -22,19 +22,19 @@ def commands() -> list[Command]:
 
 @extends
 def after_poll(context: Any, source: Any) -> None:
-    """Bring the history index of `source` up to date if the section `history:` of the configuration names it."""
+    """Bring the history index of `source` up to date if the configuration lists this source under `history:`."""
     if getattr(context.config, "history", None):
         load(f"{__name__}.in_service:update_history")(context, source)
 
 
 @extends
 def settings() -> Settings:
-    """Return the section `history:` of the configuration."""
+    """Return the declaration of the configuration section `history:`."""
     return Settings("history", f"{__name__}.settings:HistorySettings", "which history indexes are kept")
 
 
 @extends
 def past(repository: Any, log: Any) -> Any:
-    """Return the history index of a repository for digests, or None if there is none."""
+    """Open the history index of `repository` for questions of digests; return None if it is missing or unreadable."""
     path = load(f"{__name__}.schema_and_location:index_path")(None, repository.shared_git_dir, {})
     return load(f"{__name__}.in_service:open_past")(path, log) if path.exists() else None

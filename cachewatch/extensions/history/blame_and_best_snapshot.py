@@ -1,4 +1,4 @@
-"""The life of one hash, and the tag and revision that had most of a set of hashes at the same time."""
+"""Answer `history blame` (when a hash was present) and `history best` (which tag had most hashes of a set at once)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -37,33 +37,33 @@ _HOLDERS = """
 
 
 class SpecStay(Struct, frozen=True):
-    """A period in which the same stacks of a tag had a spec."""
+    """A period in which a tag had a spec without interruption, in the same stacks all the time."""
 
-    life: int  # the position in `lives` of the life that this period is part of
+    life: int  # index in `Blame.lives` of the life that has this period
     tag: str
     package: str
     stacks: tuple[str, ...]
     first: IndexPoint
     last: IndexPoint | None  # the first revision after the period; None while it lasts
-    facts: tuple[str, ...] = ()  # if the spec went then: changes to its package in its stacks in that revision
-    stays: tuple[str, ...] = ()  # stacks that had the same version of the package afterwards
+    facts: tuple[str, ...] = ()  # if revision `last` removed the spec: what else it did to the package in these stacks
+    stays: tuple[str, ...] = ()  # if revision `last` removed the spec: stacks that have its version nevertheless
 
 
 class Life(Struct, frozen=True):
-    """The time for which a document listed a spec. A hash has several lives if it moves to another package or names another spec."""
+    """The time in which a document lists a spec, with gaps. A hash that names several specs has a life for each."""
 
     tag: str
     package: str
     spec: Signature  # as the document had it last
     born: IndexPoint
-    baseline: bool  # it was born in the revision `born` or before
-    died: IndexPoint | None
-    facts: tuple[str, ...] = ()  # those of its last period
-    stays: tuple[str, ...] = ()
+    baseline: bool  # whether the spec may have been there before `born`, the first readable version of the document
+    died: IndexPoint | None  # the first revision after the life; None while the document lists the spec
+    facts: tuple[str, ...] = ()  # `facts` of its last period
+    stays: tuple[str, ...] = ()  # `stays` of its last period
 
 
 class Blame(Struct, frozen=True, tag_field="schema", tag="cachewatch.blame/2"):
-    """The answer to `cachewatch history blame`. `died` is when the last document lost the hash; None if one has it."""
+    """The answer to `cachewatch history blame`. `died` is the revision that removed the hash from all tags, or None."""
 
     indexed: IndexPoint
     hash: str
@@ -79,11 +79,14 @@ class _Presence(NamedTuple):
     package: str
     spec: Signature
     first: int
-    last: int | None  # None while it is there, as far as is indexed
+    last: int | None  # the first revision without the spec; None if the newest indexed revision has it
 
 
 def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
-    """Return the life of the only hash that begins with `beginning`, in `tags` or in all tags. Raises UsageError."""
+    """Return when the only hash that begins with `beginning` was in `tags`; an empty `tags` means all tags.
+
+    Raises UsageError if a tag is unknown, or if no hash or more than one begins so.
+    """
     beginning = beginning.lower().removeprefix("/")
     for name in tags:
         index.known_id("tag", name)  # raises UsageError for an unknown tag
@@ -104,7 +107,7 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
 
 
 def _rows_of_one(index: Index, beginning: str, tags: Sequence[str]) -> tuple[str, list[_Presence]]:
-    """Return the only hash that begins with `beginning`, and its intervals. Raises UsageError if there is not one."""
+    """Return the only hash that begins with `beginning`, and its rows. Raises UsageError if none or several do."""
     if len(beginning) < _FEWEST_LETTERS:
         raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
     low, high = prefix_range(beginning)
@@ -130,7 +133,7 @@ def _rows_of_one(index: Index, beginning: str, tags: Sequence[str]) -> tuple[str
 
 
 def _lives(index: Index, rows: Iterable[_Presence]) -> Iterator[Sequence[_Presence]]:
-    """Yield the rows of each life, by tag, oldest first: those of one document while the hash means the same spec."""
+    """Divide the rows of a hash by document, and by the spec that it means there; yield the rows of each life."""
     documents: defaultdict[tuple[str, str], list[_Presence]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.first):
         documents[row.tag, row.package].append(row)
@@ -156,7 +159,7 @@ def _goes_on(index: Index, before: _Presence, after: _Presence) -> bool:
 
 
 def _stays(index: Index, life: int, rows: Sequence[_Presence]) -> Iterator[SpecStay]:
-    """Yield the periods in which the spec was in the same stacks; a new spelling does not end a period."""
+    """Yield the periods of a life (`life` is its index) in which the stacks stay the same; a new spelling ends none."""
     start = rows[0]
     for row, after in zip(rows, [*rows[1:], None], strict=True):
         adjoining = after if after is not None and after.first == row.last else None
@@ -169,7 +172,7 @@ def _stays(index: Index, life: int, rows: Sequence[_Presence]) -> Iterator[SpecS
 
 
 def _what_happened(index: Index, row: _Presence, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what revision `end` did to the package of a removed spec in its stacks, and which keep its version."""
+    """Return what else revision `end` changed where it removed the spec `row`, and which stacks keep the version."""
     spec = row.spec
 
     def concerns(one: Statement | Line) -> bool:
@@ -200,7 +203,7 @@ def blame_table(answer: Blame) -> Table:
 def _events(
     life: Life, stays: Sequence[SpecStay], earlier: Sequence[Life]
 ) -> Iterator[tuple[IndexPoint | None, Coloured]]:
-    """Yield the events in the life of a spec with their times; `earlier` are previous lives of the hash."""
+    """Yield the events of a life with their revisions; `stays` are its periods, `earlier` all lives before it."""
 
     def where(stacks: Sequence[str]) -> str:
         return f"in {', '.join(stacks)}" if stacks else "in no stack"
@@ -233,20 +236,20 @@ def _events(
 
 
 class Snapshot(Struct, frozen=True):
-    """A tag, and the newest of the revisions in which it had most of the hashes."""
+    """A tag, and the newest of the revisions in which it had as many of the wanted hashes as it ever had at once."""
 
     tag: str
     revision: str
     time: str | None
-    since: IndexPoint  # the first of these revisions without interruption up to `revision`
-    is_current: bool  # the newest indexed revision has as many, so that they can be installed now
-    found: int
-    of: int
-    missing: tuple[str, ...]  # hashes, sorted
+    since: IndexPoint  # the revision since which the tag had this number of them, without interruption up to `revision`
+    is_current: bool  # `revision` is the newest indexed one, so that the hashes can be installed now
+    found: int  # number of wanted hashes that the tag had
+    of: int  # number of all wanted hashes
+    missing: tuple[str, ...]  # the other wanted hashes, sorted
 
 
 class BestSnapshots(Struct, frozen=True, tag_field="schema", tag="cachewatch.best-snapshot/1"):
-    """The answer to `cachewatch history best`: every tag that ever had any of the hashes, best first."""
+    """The answer to `cachewatch history best`: the tags that ever had any of the hashes, the one with most first."""
 
     indexed: IndexPoint
     snapshots: tuple[Snapshot, ...]
@@ -256,7 +259,7 @@ class BestSnapshots(Struct, frozen=True, tag_field="schema", tag="cachewatch.bes
 def find_best(
     index: Index, hashes: Collection[str], *, most: int | None = None, takes_tag: Wanted = lambda _: True
 ) -> BestSnapshots:
-    """Return the tags, at most `most`, that had most of `hashes` at one time; of equals, those that have them now first."""
+    """Sort the tags that `takes_tag` accepts by how many of `hashes` they had at once; return the first `most`."""
     wanted = set(hashes)
     spans: defaultdict[str, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for spec_hash in wanted:
@@ -278,7 +281,7 @@ def find_best(
 
 
 def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
-    """Return the greatest number of hashes (a list of spans each) at one time, and the last span with that number."""
+    """Return the greatest number of hashes at one time, and the last span with it; `spans` has a list for each hash."""
     changes = Counter[int]()
     for of_hash in spans:
         for first, last in joined(of_hash):

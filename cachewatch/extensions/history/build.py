@@ -1,7 +1,7 @@
 """Build the history index and update it; an interrupted build continues where it stopped.
 
 Documents are read in this process, in several, or on a Dask cluster, with equal results. A document is done when its
-rows and its name in the table `unit` are committed; when all are, the index records the last revision.
+rows and its name in the table `unit` are committed. When all are done, the last revision is recorded as indexed.
 """
 
 import fcntl
@@ -41,12 +41,12 @@ from cachewatch.runtime.files_and_locks import open_lock
 from cachewatch.runtime.worker import ProcessEnded, in_processes
 
 Reply = TypeVar("Reply")
-# Several documents, whose versions are read one after the other, so that git needs no cache of deltas.
+# Several documents. The versions of each are read one after the other, so that git needs no cache of deltas.
 Unit = Sequence[Task]
 Answer = tuple[Unit, Sequence[IndexedDocument]]
 Engine = Callable[[Sequence[Unit]], Iterator[Answer]]  # yields the results of all units, in any order
 
-_VERSIONS_IN_UNIT = 128  # whose rows are committed together: as many are lost when a build is killed
+_VERSIONS_IN_UNIT = 128  # their rows are committed together, so a build that is killed loses about as many
 _AT_ONCE = 64  # units that a cluster works on: their results are kept in memory here
 _TALLY = """INSERT INTO tally VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
 SET added = added + excluded.added, removed = removed + excluded.removed, rebuilt = rebuilt + excluded.rebuilt"""
@@ -60,7 +60,7 @@ def _units(tasks: Sequence[Task]) -> list[Unit]:
 
 
 def in_jobs(repository: Repository, jobs: int) -> Engine:
-    """Return a function that reads units in `jobs` processes, or in this process if `jobs` is 1."""
+    """Return an engine, which reads the documents of units, that uses `jobs` processes, or only this one for 1."""
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
         answers = in_processes(lambda: partial(_answer, repository.reopened() if jobs > 1 else repository), units, jobs)
@@ -76,7 +76,7 @@ def in_jobs(repository: Repository, jobs: int) -> Engine:
 
 
 def on_cluster(git_dir: str, address: str) -> Engine:
-    """Return a function that reads units on the Dask cluster at `address`, whose workers open the repository `git_dir`."""
+    """Return an engine that uses the Dask cluster at `address`, whose workers open the repository at `git_dir`."""
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
         # Dask itself repeats the work of a worker that ended, at most so many times.
@@ -92,7 +92,7 @@ def on_cluster(git_dir: str, address: str) -> Engine:
 
 
 def follow_unit(git_dir: str, unit: Unit) -> Sequence[IndexedDocument]:
-    """Return the results of `unit` from the repository at `git_dir`, which is opened for it."""
+    """Open the repository at `git_dir`, read the documents of `unit`, and return what each adds to the index."""
     with closing(Repository(Path(git_dir))) as repository:
         return _answer(repository, unit)
 
@@ -130,18 +130,18 @@ _TELL_NOBODY = IndexProgress()
 
 
 class IndexUpdate(Struct, frozen=True):
-    """The result of a build or an update."""
+    """What a build or an update of the index did, in numbers."""
 
-    revisions: int  # newly indexed
-    versions: int  # of documents, read
-    rewritten: int  # indexed revisions that a force-push had removed
-    unreadable: int  # versions that could not be read
+    revisions: int  # number of newly indexed revisions
+    versions: int  # number of versions of documents that were read, or found unreadable
+    rewritten: int  # number of indexed revisions that a force-push had removed from the branch
+    unreadable: int  # number of versions that could not be read
 
 
 def bring_up_to_date(
     repository: Repository, path: Path, engine: Engine, *, progress: IndexProgress = _TELL_NOBODY, end: str = "HEAD"
 ) -> IndexUpdate:
-    """Index all revisions up to `end`. Raises AnotherInstance if another process writes this index, or StateError."""
+    """Index all revisions up to `end`. Raises AnotherInstance while another process does so, or StateError."""
     schema.check_is_index(path)
     with locked(path), closing(schema.open_for_writing(path)) as connection, schema.translating_errors(path):
         return _IndexBuild(repository, path, connection, engine, progress).run(first_parents(repository, end))
@@ -150,7 +150,7 @@ def bring_up_to_date(
 def ask_index(
     repository: Repository, commit: str, question: Callable[[Index], Reply], *, jobs: int, progress: IndexProgress
 ) -> Reply:
-    """Return the answer of the index of `repository`, brought up to `commit`; a temporary one for other branches."""
+    """Return the answer of an index that has `commit`: the updated one of `repository`, or else a temporary one."""
     path, engine = schema.index_path(None, repository.shared_git_dir), in_jobs(repository, jobs)
     if not has(path, commit):
         bring_up_to_date(repository, path, engine, progress=progress)
@@ -163,7 +163,7 @@ def ask_index(
 
 
 def has(path: Path, commit: str) -> bool:
-    """Tell whether there is a complete index at `path` that has a revision."""
+    """Tell whether there is a complete index at `path` that has the revision `commit`."""
     try:
         with Index(path) as index:
             return index.number_of(commit) >= 0
@@ -181,7 +181,7 @@ class _IndexBuild(Struct):
     unreadable: int = 0
 
     def run(self, revisions: Sequence[ChainRevision]) -> IndexUpdate:
-        """Index `revisions`, the whole chain; an index with other revisions is built anew."""
+        """Index those of `revisions`, the whole chain, that are new; build an index with other revisions anew."""
         stored, common = self._one("SELECT count(*) FROM revision"), common_length(self.connection, revisions)
         if common < stored:
             if not common:
@@ -200,7 +200,7 @@ class _IndexBuild(Struct):
         return IndexUpdate(self._indexed() - before, self.versions, stored - common, self.unreadable)
 
     def _check_is_of_repository(self, stored: int) -> None:
-        """Raise UsageError if the index is of another repository: $CACHEWATCH_HISTORY may name it for several."""
+        """Raise UsageError if the index, of `stored` revisions, is that of another repository ($CACHEWATCH_HISTORY)."""
         folder = self.repository.shared_git_dir
         if self.path.resolve() in (schema.index_path(None, folder, {}).resolve(), folder.resolve() / schema.NAME):
             return  # where only that of this repository is
@@ -265,7 +265,6 @@ def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tupl
 
 
 def _size(tasks: Sequence[Task]) -> int:
-    """Return the number of versions of documents."""
     return sum(len(task.versions) for task in tasks)
 
 
@@ -273,13 +272,13 @@ class Writer:
     """Writes results into the index through one connection."""
 
     def __init__(self, connection: sqlite3.Connection, *, has_specs: bool) -> None:
-        """With `has_specs`, the table `spec` is already filled, and is updated; else `fill_specs` fills it later."""
+        """If `has_specs`, update the table `spec` with each result; if not, leave it for `fill_specs` to fill later."""
         self._connection = connection
-        self._known: dict[tuple[str, ...], int] = {}  # ids
+        self._known: dict[tuple[str, ...], int] = {}  # ids of rows, by table and values
         self._has_specs = has_specs
 
     def store(self, documents: Iterable[tuple[Task, IndexedDocument]]) -> None:
-        """Write the results for documents and mark these as done; signatures get ids in sorted order."""
+        """Write the results of `documents`, and mark these as done; new signatures get ids in sorted order."""
         results = list(documents)
         places = {}
         for s in sorted({interval.signature for _, one in results for interval in one.intervals}):
@@ -312,13 +311,13 @@ class Writer:
         self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in results])
 
     def _stacks(self, names: tuple[str, ...]) -> int:
-        """Return the id of a set of stacks, and make sure that the table `stack` has its members."""
+        """Return the id of the set of stacks `names`; insert it and its members if they are new."""
         number = self._id("stacks", names=json.dumps(names))
         self._connection.executemany("INSERT OR IGNORE INTO stack VALUES (?, ?)", [(number, name) for name in names])
         return number
 
     def _id(self, table: str, **values: str) -> int:
-        """Return the id of the row of `table` with these values, which is inserted if it is new."""
+        """Return the id of the row of `table` with these values; insert the row if it is new."""
         key = (table, *values.values())
         if key not in self._known:
             columns, marks = ", ".join(values), ", ".join(f":{column}" for column in values)
@@ -328,7 +327,7 @@ class Writer:
         return self._known[key]
 
     def _new_intervals(self, task: Task, intervals: Iterable[Interval]) -> Iterator[Interval]:
-        """Yield the intervals that need new rows; rows of `task.intervals` are closed, or deleted if they were divided."""
+        """Yield the intervals that need new rows; set the end of old rows, or delete those whose specs were divided."""
         opened = {(row.signature, row.first, row.hashes): row for row in task.intervals}
         for interval in intervals:
             row = opened.pop((interval.signature, interval.first, interval.hashes), None)
@@ -355,7 +354,7 @@ def fill_specs(connection: sqlite3.Connection) -> None:
 
 
 def common_length(connection: sqlite3.Connection, chain: Sequence[ChainRevision]) -> int:
-    """Return how many revisions the index and `chain` have in common from the beginning."""
+    """Return the number of revisions, from the first on, that are the same in the index and in `chain`."""
     rows = connection.execute('SELECT "commit" FROM revision ORDER BY n').fetchall()
     both = enumerate(zip(rows, chain, strict=False))
     return next((n for n, ((commit,), moment) in both if commit != moment.commit), min(len(rows), len(chain)))
@@ -382,7 +381,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit all changes at the end, or none if an error is raised."""
+    """Run the block in a transaction: commit all changes at its end, or none if it raises an error."""
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         yield

@@ -64,7 +64,7 @@ asking = terminal.with_options(REPO_OPTION, DB_OPTION, _FORMATS, terminal.OUTPUT
 
 
 def open_history(asked: Asked) -> Index:
-    """Open the index that is named, or else that of the repository; one in the user's cache is first brought up to date."""
+    """Open the index of --db or $CACHEWATCH_HISTORY, else the repository's, updated if it is in the user's cache."""
     if asked["db"] or os.environ.get(VARIABLE):
         return Index(index_path(asked["db"], Path()))
     line = terminal.ProgressLine("indexing")
@@ -90,7 +90,7 @@ def _open_with_history(repo: str | None, line: terminal.ProgressLine | None = No
 
 
 def write_answer(answer: Any, table: Callable[[bool], Table], asked: Asked) -> None:
-    """Write an answer; `table`, called with whether people will read it, returns it as a table."""
+    """Write an answer; `table(is_for_people)` returns it as a table, for people or for programs."""
     format_, output = asked["format_"], asked["output"]
     if format_ == "json":
         terminal.write([pretty_json(answer)], output)
@@ -146,7 +146,7 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
 
 
 def _known_mirror(repo: str | None) -> str:
-    """Return the mirror of a catalogue that is Spack's own or a clone of it. Raises UsageError for all others."""
+    """Return the URL of the mirror if `repo` is Spack's own catalogue or a clone of it. Raises UsageError if not."""
     address = repo or ""
     if not public_mirror(address) and (repository := catalogues.open_as_fetched(repo)):
         with closing(repository):
@@ -157,7 +157,10 @@ def _known_mirror(repo: str | None) -> str:
 
 
 def _pin(answer: lives.BestSnapshots, mirror: str | None, repo: str | None, *, is_chosen: bool) -> str:
-    """Return the command for the best tag usable now, which must never change unless the user chose it."""
+    """Return the `spack` command for the best tag that has hashes now. Raises UsageError if there is none.
+
+    Unless the user chose a tag (`is_chosen`), only snapshots and releases count, which never change.
+    """
     for snapshot in answer.snapshots:
         if snapshot.is_current and (is_chosen or not tag_names.is_mutable(snapshot.tag)):
             url = (mirror or _known_mirror(repo)).replace("{tag}", snapshot.tag)
@@ -171,7 +174,7 @@ def _pin(answer: lives.BestSnapshots, mirror: str | None, repo: str | None, *, i
 
 
 def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
-    """Return the numbers of two revisions, -1 for a `since` before all; print a note if none is between them."""
+    """Return the numbers of two revisions, -1 for a `since` that is None or before all; if none is between, say so."""
     first = -1 if since is None else index.number_of(since, may_precede=True)
     last = index.number_of(until)
     if first >= last:

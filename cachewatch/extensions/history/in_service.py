@@ -1,4 +1,4 @@
-"""The history index in the service: it is updated after polls, and answers questions of digests."""
+"""Update the history index in the service after polls, and answer the questions that digests ask it."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing, suppress
@@ -29,7 +29,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Past:
-    """The history index of a source, for digests. Once the index is unreadable, every answer is None."""
+    """The history index of a source, for questions of digests. Once it is unreadable, all answers are None or empty."""
 
     def __init__(self, index: Index, log: Log | None) -> None:
         self._index: Index | None = index
@@ -41,20 +41,20 @@ class Past:
             self._index.connection.close()
 
     def stay(self, line: Line, before: Side, after: Side) -> Stay | None:
-        """Return how long the specs in `line`, removed between two states, had been there; None if that is not known."""
+        """Return how long the tag had had the specs of `line`, removed from `before` to `after`; None if unknown."""
         return self._asked(lambda index: _stay(index, line, before, after))
 
     def alternative(self, hashes: Collection[str]) -> Alternative | None:
-        """Return the snapshot that now has most of the given hashes, or None if none has any."""
+        """Return the snapshot that now has most of `hashes`, and how many it has; None if no snapshot has any."""
         best = self._asked(lambda index: find_best(index, hashes, takes_tag=is_snapshot).snapshots) or ()
         return next((Alternative(one.tag, one.found, one.of) for one in best if one.is_current), None)
 
     def until(self, package: str, tag: str, chooses: Callable[[str, Signature], object]) -> str | None:
-        """Return the day since which a tag has no chosen spec of a package; None if it has one, or never had."""
+        """Return the day when the tag lost its last spec that `chooses` accepts; None if it has one or never had."""
         return self._asked(lambda index: last_day(index, package, tag, index.newest, chooses))
 
     def returned(self, statements: Iterable[Statement], before: Side) -> Mapping[str, str]:
-        """Say of packages and stacks that are new after `before` until when the tag had them, by id of statement."""
+        """Return, by id of statement, words on packages and stacks that come back: until when the tag had had them."""
 
         def find(index: Index) -> Mapping[str, str]:
             number = _number(index, before)
@@ -79,7 +79,7 @@ class Past:
 
 
 def open_past(path: Path, log: Log | None) -> Past | None:
-    """Open the history index at `path`, or return None if it cannot be read."""
+    """Open the history index at `path`; return None if it cannot be read, or is just being built."""
     try:
         return Past(Index(path, patience=0.2), log)  # no digest waits for an index that is being written
     except NoHistoryIndex:
@@ -125,7 +125,7 @@ def _number(index: Index, side: Side) -> int | None:
 
 
 def update_history(context: Context, source: Source) -> None:
-    """Index the new revisions of `source` in another process; errors are logged and affect nothing else."""
+    """Index the new revisions of `source` in a worker process if the configuration lists it; errors are only logged."""
     settings: HistorySettings = getattr(context.config, "history", HistorySettings())
     if context.is_ending.is_set() or not settings.sources or not Globs(settings.sources)(source.name):
         return

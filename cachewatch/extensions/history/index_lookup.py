@@ -1,4 +1,4 @@
-"""Open the history index for a question: look up names, revisions and times."""
+"""Open the history index for reading, and look up its names, revisions and times."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,26 +31,26 @@ class IndexPoint(Struct, frozen=True):
 
     @property
     def day(self) -> str:
-        """The date, or `unknown`."""
+        """The date of the commit (2026-03-02, UTC), or `unknown`."""
         return (self.time or "unknown")[:10]
 
     @property
     def named(self) -> str:
-        """The revision and its time to the minute, for people."""
+        """The first ten digits of the revision, and its time to the minute, for people."""
         minute = f"{self.time[:10]} {self.time[11:16]} UTC" if self.time else "date unknown"
         return f"{self.revision[:10]}, {minute}"
 
     @property
     def as_last(self) -> str:
-        """The last line of every answer: up to which revision the index goes."""
+        """The last line of every answer, which says that the index goes up to this revision."""
         return f"indexed up to {self.named}"
 
 
 class Index:
-    """The history index in a file, as it was when opened; a context manager, which closes it and reports damage."""
+    """A history index opened for reading, as it is at that time; `with` closes it, and reports damage to the file."""
 
     def __init__(self, path: Path, patience: float = schema.PATIENCE) -> None:
-        """Open the index at `path`; wait `patience` seconds for a writer. Raises NoHistoryIndex if there is none."""
+        """Open the index at `path`; wait `patience` seconds at most for a writer. Raises NoHistoryIndex without one."""
         self.path = path
         self.connection = schema.open_for_reading(path, patience)
         self._points: dict[int, IndexPoint] = {}
@@ -73,7 +73,7 @@ class Index:
 
     @contextmanager
     def reporting_damage(self) -> Iterator[None]:
-        """Raise DamagedIndex for errors from a damaged file, and StateError for other errors of SQLite."""
+        """Turn errors of the block into DamagedIndex if the file is damaged, other SQLite errors into StateError."""
         try:
             with schema.translating_errors(self.path):
                 yield
@@ -87,11 +87,11 @@ class Index:
             raise
 
     def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Iterator[Any]:
-        """Yield the rows of a query."""
+        """Execute an SQL query with the parameters `values`, and return an iterator over its rows."""
         return iter(self.connection.execute(query, values))
 
     def point(self, number: int) -> IndexPoint:
-        """Return the revision with this number."""
+        """Return the revision with this number: its place in the first-parent chain, from 0."""
         if number not in self._points:
             ((commit, moment),) = self.rows('SELECT "commit", time FROM revision WHERE n = ?', (number,))
             if not _COMMIT.fullmatch(str(commit)):
@@ -100,11 +100,11 @@ class Index:
         return self._points[number]
 
     def id_of(self, table: str, name: str) -> int:
-        """Return the id of a name in `table`, which is "tag" or "package"; -1 if the index does not have it."""
+        """Return the id of `name` in `table` ("tag" or "package"); -1 if the index does not have this name."""
         return next((int(found) for (found,) in self.rows(f"SELECT id FROM {table} WHERE name = ?", (name,))), -1)  # noqa: S608
 
     def known_id(self, table: str, name: str) -> int:
-        """Return the id of a name in `table`, as `id_of`. Raises UsageError, which suggests similar names, if there is none."""
+        """Return the same id as `id_of`. Raises UsageError, which suggests similar names, if `name` is unknown."""
         if (found := self.id_of(table, name)) >= 0:
             return found
         names = [known for (known,) in self.rows(f"SELECT name FROM {table}")]  # noqa: S608
@@ -115,7 +115,7 @@ class Index:
         raise UsageError(f"{name}: the history index has no such {table}; {hint}")
 
     def signature(self, build: int, stacks: int) -> Signature:
-        """Return the signature of specs from the ids of their build and their set of stacks."""
+        """Return the signature that consists of the build and the set of stacks with these ids."""
         if (build, stacks) not in self._signatures:
             query = f"SELECT {SIGNATURE} FROM build JOIN stacks WHERE build.id = ? AND stacks.id = ?"  # noqa: S608
             (row,) = self.rows(query, (build, stacks))
@@ -125,8 +125,8 @@ class Index:
     def number_of(self, name: str, *, may_precede: bool = False) -> int:
         """Return the number of the revision that `name` means: a commit, a date, `HEAD` or `HEAD~3`.
 
-        HEAD is the last indexed revision. A date is the newest revision up to the end of that day, UTC; with
-        `may_precede`, a date before all revisions is -1. Raises UnknownRevision if there is no such revision.
+        HEAD is the last indexed revision. A date means the newest revision up to the end of that day, UTC; with
+        `may_precede`, return -1 for a date before all revisions. Raises UnknownRevision if there is no such revision.
         """
         now = datetime.now(UTC)
         if (moment := as_datetime(name, now)) is not None:
@@ -165,7 +165,7 @@ class Index:
 
 
 def signature_of(row: Sequence[str]) -> Signature:
-    """Return the signature in a row with the columns `SIGNATURE` of the tables `build` and `stacks`."""
+    """Return the signature that `row` has; `SIGNATURE` lists its columns, of the tables `build` and `stacks`."""
     versions, compiler, os, platform, target, variants, stacks = row
     lists = [decode(text, type=tuple[str, ...]) for text in (versions, variants, stacks)]
     return Signature(lists[0], compiler, os, platform, target, *lists[1:])

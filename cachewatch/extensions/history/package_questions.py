@@ -27,7 +27,7 @@ from cachewatch.report.tables_and_listings import Cell, Coloured, Row, Table
 from cachewatch.report.words import number
 from cachewatch.report.words_file import words
 
-OPEN = 2**60  # also of an interval that ends in a revision that is not completely indexed
+OPEN = 2**60  # the end of specs that are still there; so is every end after the last revision that is wholly indexed
 
 Span = tuple[int, int]  # numbers of the first revision and of the first one after the span
 
@@ -55,8 +55,8 @@ class WhenRow(Struct, frozen=True):
     first: IndexPoint
     baseline: bool  # it was added in `first` or before
     last: IndexPoint | None  # the first revision without it; None while it is there
-    lag_days: float | None  # after the first stack that had this version; None where `first` is not known exactly
-    lag_is_minimum: bool  # the first stack had it at or before the beginning
+    lag_days: float | None  # after the first stack that had this version; None if unknown, or if the version is back
+    lag_is_minimum: bool  # the lag may be longer, for the first stack had the version in the baseline
 
 
 class When(Struct, frozen=True, tag_field="schema", tag="cachewatch.when/1"):
@@ -71,8 +71,8 @@ class When(Struct, frozen=True, tag_field="schema", tag="cachewatch.when/1"):
 def find_when(index: Index, package: str, tag: str, selection: Selection = EVERYTHING) -> When:
     """Return when each selected version of `package` was in each selected stack of `tag`, by target.
 
-    Lags are relative to the first stack among the selected targets and compilers. Specs that differ only in compiler,
-    variants or the spelling of their version are one row.
+    A lag counts from the first stack that had the version for the selected targets and compilers. Specs that differ
+    only in compiler, variants or the spelling of their version share a row.
     """
     ids = index.known_id("package", package), index.known_id("tag", tag)
     spans: defaultdict[tuple[str, str, str], list[Span]] = defaultdict(list)  # by version, stack and target
@@ -123,15 +123,15 @@ def when_table(answer: When, is_for_people: bool) -> Table:
 
 
 def baseline_of(index: Index, package: int, tag: int) -> int | None:
-    """Return the first revision of a document that is read, if its specs may be older; None if the index knows their age."""
+    """Return the revision with a document's first readable version if its specs may be older; None if they are not."""
     query = "SELECT baseline FROM document WHERE package = ? AND tag = ?"
     return next((number for (number,) in index.rows(query, (package, tag))), None)
 
 
 def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tuple[Signature, Span]]:
-    """Yield the signature of specs that were added to a document together, up to revision `until`, and their span.
+    """Yield the signature and the span of each group of specs that a document had and that were added up to `until`.
 
-    A version is always spelled alike. A span ends at OPEN if the specs are still there.
+    Equal versions are spelled alike. The span of specs that are still there ends at OPEN.
     """
     query = """SELECT DISTINCT build, stacks, first, coalesce(last, ?) FROM interval
         WHERE package = ? AND tag = ? AND first <= ?"""
@@ -145,7 +145,7 @@ def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tupl
 def find_presence(
     index: Index, package: str, tag: str, number: int, chooses: Callable[[str, str, str], bool]
 ) -> Span | None:
-    """Return the span around revision `number` with a spec that `chooses` (version, stack or "", target) takes."""
+    """Return the span around revision `number` that `chooses(version, stack or "", target)` accepts, or None."""
     ids = index.id_of("package", package), index.id_of("tag", tag)
     spans = [
         span
@@ -157,7 +157,7 @@ def find_presence(
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
-    """Merge spans that overlap or adjoin."""
+    """Return `spans` in order, with spans that overlap or adjoin merged into one."""
     merged: list[Span] = []
     for first, last in sorted(spans):
         if merged and first <= merged[-1][1]:
@@ -173,7 +173,7 @@ class LogRevision(Struct, frozen=True):
     revision: str
     time: str | None
     facts: tuple[Coloured, ...]  # the statements in words, the most important first
-    statements: tuple[dict[str, Any], ...]
+    statements: tuple[dict[str, Any], ...]  # the statements as values for JSON
     unreadable: tuple[dict[str, str], ...]  # the `package` of each document that could not be read, and the reason
 
 
@@ -187,7 +187,7 @@ class RevisionLog(Struct, frozen=True, tag_field="schema", tag="cachewatch.log/2
 
 
 def find_log(index: Index, tag: str, package: str | None, since: int, until: int, *, most: int | None) -> RevisionLog:
-    """Return the newest `most` changes of `tag`, or of its package `package`, after revision `since` up to `until`."""
+    """Return the newest `most` revisions, after `since` up to `until`, that changed `tag`, or its package `package`."""
     package_id = None if package is None else index.known_id("package", package)
     values = {"since": since, "until": until, "tag": index.known_id("tag", tag), "package": package_id}
     numbers = sorted(_revisions(index, values), reverse=True)
@@ -206,7 +206,7 @@ def find_log(index: Index, tag: str, package: str | None, since: int, until: int
 
 
 def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
-    """Return the numbers of the revisions in which specs changed or a document was unreadable."""
+    """Return the numbers of the revisions that changed specs, or in which a document was unreadable."""
     of_tag = "tag = :tag AND revision > :since AND revision <= :until"
     if values["package"] is None:
         changed = f"SELECT DISTINCT revision FROM tally WHERE {of_tag}"  # noqa: S608  our own text, as below
@@ -226,7 +226,7 @@ def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
 def last_day(
     index: Index, package: str, tag: str, number: int, chooses: Callable[[str, Signature], object] = lambda *_: True
 ) -> str | None:
-    """Return the day since which the tag of revision `number` has no chosen spec; None if it has one or never had."""
+    """Return the day when `tag` lost its last chosen spec, as of revision `number`; None if it has one or never had."""
     query = "SELECT build, stacks, coalesce(last, ?) FROM interval WHERE package = ? AND tag = ? AND first <= ?"
     rows = index.rows(query, (OPEN, index.id_of("package", package), index.id_of("tag", tag), number))
     return _day_of(index, number, (end for *ids, end in rows if chooses("", index.signature(*ids))))
@@ -238,9 +238,9 @@ def _day_of(index: Index, number: int, ends: Iterable[int]) -> str | None:
 
 
 def returned(index: Index, tag: str, number: int, statements: Iterable[Statement]) -> Mapping[str, str]:
-    """Say of packages and stacks that are new after revision `number` until when the tag had them, by id of statement.
+    """Return, by id of statement, words on packages and stacks that come back: until when the tag had had them.
 
-    Nothing is said of what the tag never had, or has not had for 400 days.
+    `statements` are those after revision `number`. Nothing is returned for what was away for more than 400 days.
     """
     in_stack = """SELECT coalesce(last, ?) FROM interval JOIN stack USING (stacks)
         WHERE tag = ? AND name = ? AND first <= ?"""
@@ -258,7 +258,7 @@ def returned(index: Index, tag: str, number: int, statements: Iterable[Statement
 def facts_of(
     index: Index, tag: str, n: int, selection: Selection, concerns: Callable[[Statement | Line], bool] = lambda _: True
 ) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
-    """Return what revision `n` changed in the selected part of `tag`: in words what `concerns` accepts, as values all."""
+    """Return the selected changes by revision `n`: sentences on what `concerns` accepts, and all of them for JSON."""
     if not n:
         return (), []
     _, report = TagStates(index, tag, n - 1, lambda _: True).advance_and_compare(selection)
@@ -274,7 +274,7 @@ def facts_of(
 
 
 def log_table(answer: RevisionLog, package: str | None, is_for_people: bool) -> Table:
-    """Return a table of changes; with `is_for_people`, only the first row of a revision has its date and hash."""
+    """Return a table of changes; if `is_for_people`, only the first row of each revision has its date and hash."""
     rows: list[Row] = []
     for revision in answer.revisions:
         unread = [Coloured("{package} is unreadable: {message}".format(**one), "yellow") for one in revision.unreadable]
@@ -298,20 +298,20 @@ class ChurnRow(Struct, frozen=True):
 
 
 class Churn(Struct, frozen=True, tag_field="schema", tag="cachewatch.churn/1"):
-    """The answer to `cachewatch history churn`, the row with the most specs first."""
+    """The answer to `cachewatch history churn`; rows with more added and removed specs come first."""
 
     indexed: IndexPoint
     tag: str
     by: str
     since: IndexPoint | None  # None: from the beginning
     until: IndexPoint
-    revisions: int  # in that range
+    revisions: int  # number of revisions in that range
     rows: tuple[ChurnRow, ...]
     others: int  # number of rows that were left out
 
 
 def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most: int | None = None) -> Churn:
-    """Return how many specs were added and removed by package or stack, after revision `since` up to `until`."""
+    """Count the specs added and removed after revision `since` up to `until`, by package or by stack."""
     values = {"tag": index.known_id("tag", tag), "since": max(since, 0), "until": until}
     rows = [ChurnRow(*row) for row in index.rows(QUERIES[by], values)]
     begin, revisions = index.point(since) if since >= 0 else None, max(until - max(since, 0), 0)

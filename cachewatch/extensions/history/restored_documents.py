@@ -1,4 +1,4 @@
-"""The documents of a tag in each revision, restored from the index, and the changes that each revision made to them."""
+"""Restore the documents of a tag in each revision from the index, and find what each revision changed in them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -33,14 +33,14 @@ _THERE = """
         ORDER BY step.revision DESC LIMIT 1
     ) FROM document d JOIN package ON package.id = d.package WHERE tag = :tag
 """
-# Facts that the index records of a revision of a document, besides added and removed specs.
+# What the index records of a revision of a document besides added and removed specs.
 _NOTED = """
     SELECT revision, name, compilers_differ, there, 0 FROM step JOIN package ON id = package
     WHERE tag = :tag AND revision > :number AND revision <= :newest
     UNION ALL SELECT baseline, name, 0, 1, 1 FROM document JOIN package ON id = package
     WHERE tag = :tag AND baseline > :number
 """
-# Of documents whose first versions, or all, could not be read: the revisions of the first and the first readable version.
+# Documents whose first versions, or all, could not be read: the revisions of the first, and of the first readable one.
 _UNREAD = """
     SELECT name, min(d.revision) AS begin, coalesce(baseline, :newest + 1)
     FROM diagnostic d JOIN package ON id = d.package LEFT JOIN document USING (tag, package)
@@ -52,24 +52,24 @@ EVERYTHING = Selection()
 
 
 class HeldSpecs(NamedTuple):
-    """Specs in a document with the same signature that were added by the same revision."""
+    """Specs of a document that have the same signature and were added by the same revision."""
 
     signature: Signature
-    size: int
+    size: int  # number of specs
     hashes: bytes | str  # packed by `pack`
 
 
 class DocumentChange(NamedTuple):
-    """A document before and after a revision, or None."""
+    """A document before and after a revision; either is None if the tag did not have it then."""
 
     package: str
     before: Document | None
     after: Document | None
-    is_baseline: bool  # its specs were added in this revision or before
+    is_baseline: bool  # the specs may have been added before this revision, which has the first readable version
 
 
 def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[tuple[DocumentChange, PackageChange]]:
-    """Compare each document before and after, many in one call of DeepDiff, and yield those with a change."""
+    """Yield the documents that changed, with their changes; many documents are compared in one call of DeepDiff."""
     left = iter(documents)
     while some := list(islice(left, 64)):
         changes = compare_all([Pair(*one[:3]) for one in some], is_pruned=is_mutable(tag))
@@ -77,7 +77,7 @@ def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[tuple[Do
 
 
 def held_at(index: Index, tag: str, number: int, package: str | None = None) -> Mapping[str, Sequence[HeldSpecs]]:
-    """Return the specs in revision `number` by package, of those documents of a tag (or `package`) that have any."""
+    """Return the specs that `tag` had in revision `number` by package, or only those of `package`."""
     held: defaultdict[str, list[HeldSpecs]] = defaultdict(list)
     values = {"tag": index.id_of("tag", tag), "number": number, "package": package}
     for name, build, stacks, size, hashes in index.rows(_HELD, values):
@@ -98,7 +98,7 @@ class TagStates:
     """Steps through the revisions of a tag, and keeps its documents in their current state."""
 
     def __init__(self, index: Index, tag: str, number: int, wanted: Wanted) -> None:
-        """Start at revision `number`, with the packages that `wanted` accepts."""
+        """Start at revision `number`; only the packages that `wanted` accepts are considered."""
         self._index = index
         self._tag = tag
         self._wanted = wanted
@@ -118,13 +118,13 @@ class TagStates:
         return len(self.packages) + sum(1 for first, end in self._unread if first <= self.number < end)
 
     def begin(self) -> Iterator[DocumentChange]:
-        """Yield all documents of the first revision, as added then or before."""
+        """Yield all documents of the revision where this object starts, each as a baseline that adds its specs."""
         held = held_at(self._index, self._tag, self.number)
         for package in sorted(self.packages):
             yield DocumentChange(package, None, _of_held(package, held.get(package, ())), is_baseline=True)
 
     def advance(self) -> list[DocumentChange]:
-        """Go to the next revision, and return the documents that it changed."""
+        """Go to the next revision, and return the documents that it changed, before and after."""
         self.number += 1
         noted = self._noted.pop(self.number, {})
         ended, began = (self._parts(column) for column in ("last", "first"))
@@ -136,7 +136,7 @@ class TagStates:
     def advance_and_compare(
         self, selection: Selection = EVERYTHING, stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None
     ) -> tuple[Sequence[tuple[DocumentChange, PackageChange]], Report]:
-        """Go to the next revision; return its changes and report. `stacks_of` returns the declared stacks, or None."""
+        """Go to the next revision; return its changes and report. `stacks_of` has the declared stacks of a commit."""
         before, is_pruned = self.count(), is_mutable(self._tag)
         changes = list(compared(self.advance(), self._tag))
         tally = Tally(selected=None if selection.packages.is_open and selection.takes_all_specs else [])
@@ -181,20 +181,20 @@ class TagStates:
         )
 
     def _whole(self, packages: PackageCounts) -> StatementKind | None:
-        """Return whether the tag was removed or is new; it is neither if it has packages that are not wanted."""
+        """Return TAG_REMOVED or TAG_ADDED if this happened to all packages, also unwanted ones; otherwise None."""
         empty = self.number - (not packages.before)
         if bool(packages.before) is bool(packages.after) or packages_at(self._index, self._tag, empty):
             return None
         return StatementKind.TAG_REMOVED if packages.before else StatementKind.TAG_ADDED
 
     def _survey(self, changed: Set[str]) -> dict[str, Mapping[Signature, int]]:
-        """Return the number of specs by signature in all documents of the current revision except `changed` ones."""
+        """Return, by package, how many specs have each signature now, without the packages `changed`."""
         held = held_at(self._index, self._tag, self.number).items()
         documents = (_of_held(name, found) for name, found in held if name in self.packages and name not in changed)
         return {document.package: document.specs.counts for document in documents}
 
     def _parts(self, column: str) -> Mapping[str, list[_Part]]:
-        """Return the intervals that begin (`column` "first") or end ("last") in the current revision, by package."""
+        """Return, by package, the intervals that the current revision begins (`column` is "first") or ends ("last")."""
         query = f"SELECT package, build, stacks, hashes FROM interval WHERE {column} = :number AND +tag = :tag"  # noqa: S608
         parts: defaultdict[str, list[_Part]] = defaultdict(list)
         for package, *part in self._index.rows(query, {**self._values, "number": self.number}):
@@ -231,7 +231,7 @@ def _of_held(package: str, held: Iterable[HeldSpecs]) -> Document:
 
 
 def last_changes(index: Index, tag: str, until: int) -> Mapping[str, int]:
-    """Return the last revision, up to `until`, that changed each document of `tag`, by package."""
+    """Return, by package, the number of the last revision up to `until` that changed its document in `tag`."""
     query = """
         SELECT name, max(revision) FROM (
             SELECT package, revision FROM step WHERE tag = :tag AND revision <= :until
@@ -242,7 +242,7 @@ def last_changes(index: Index, tag: str, until: int) -> Mapping[str, int]:
 
 
 def unread_versions(index: Index, tag: str, until: int) -> Iterator[tuple[str, int, str, bool]]:
-    """Yield package, revision and reason of each unreadable version, and whether a later one could be read."""
+    """Yield the package, revision and reason of each unreadable version, and whether a later version is readable."""
     query = """
         SELECT package.name, d.revision, message, document.revision > d.revision AND document.revision <= :until
         FROM diagnostic d JOIN package ON package.id = d.package LEFT JOIN document USING (tag, package)

@@ -2,8 +2,8 @@
 
 Only `sqlite3` is used, since every other import would take longer than a question.
 
-A hash is 32 letters of base32, which is 160 bits: sets of hashes are kept as 20 bytes each, sorted, one after the
-other. If one of a set is another text, the whole set is a JSON array, so SQLite's type (BLOB or TEXT) tells which it is.
+A hash is 32 letters of base32, which is 160 bits. A set of hashes is stored as 20 bytes for each, sorted, one after the
+other; or, if a member is any other text, as a JSON array. SQLite's type (BLOB or TEXT) tells which of the two it is.
 """
 
 import base64
@@ -143,7 +143,7 @@ class NotAnIndex(StateError):
 
 
 def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of an index: `db`, $CACHEWATCH_HISTORY, an existing file in `git_dir`, or in the user's cache."""
+    """Return `db`, $CACHEWATCH_HISTORY, the index in `git_dir` if it exists, or else its path in the user's cache."""
     if named := db or environment.get(VARIABLE):
         return Path(named)
     beside = git_dir / NAME
@@ -165,7 +165,7 @@ def check_is_index(path: Path) -> None:
 
 
 def _check_is_ours(path: Path) -> None:
-    """Raise NotAnIndex if a file of the index is a link, not ours, or a journal of another file (SQLite deletes that)."""
+    """Raise NotAnIndex if a file of the index is a link, another user's, or a journal that has SQLite delete a file."""
     for file in (path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))):
         with suppress(FileNotFoundError):
             about = file.lstat()
@@ -178,9 +178,9 @@ def _check_is_ours(path: Path) -> None:
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open the index at `path`, with new tables if it is new or of an older version. Raises StateError if it is unusable.
+    """Open the index at `path`, with empty tables if it is new or of an older version. Raises StateError if unusable.
 
-    The caller holds the lock for writing, and begins each transaction.
+    The caller must hold the lock for writing (`build.locked`), and begin each transaction.
     """
     check_is_index(path)
     _check_is_ours(path)
@@ -199,9 +199,9 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def open_for_reading(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
-    """Open the index at `path` in one transaction, so that it stays as it is; wait `patience` seconds for a writer.
+    """Open the index at `path` in a transaction: all queries see one state. Wait up to `patience` seconds for writers.
 
-    Raises NoHistoryIndex if there is none that is complete, and StateError if it is unusable.
+    Raises NoHistoryIndex if there is no complete index of this version, and StateError if it is unusable.
     """
     check_is_index(path)
     if not path.exists() or not path.stat().st_size:  # a build that ended before its first commit leaves an empty file
@@ -222,7 +222,7 @@ def open_for_reading(path: Path, patience: float = PATIENCE) -> sqlite3.Connecti
 
 @contextmanager
 def _connecting(path: Path, mode: str, patience: float) -> Iterator[tuple[sqlite3.Connection, int]]:
-    """Yield a connection, and the version of the tables (0 if there are none); close it if the block raises an error."""
+    """Yield a connection and the version of its tables (0: none); close the connection if the block raises an error."""
     with translating_errors(path), ExitStack() as undo:
         place = f"{path.absolute().as_uri()}?mode={mode}"
         connection = sqlite3.connect(place, uri=True, isolation_level=None, timeout=patience)
@@ -241,7 +241,7 @@ def unwritable(path: str | Path, error: OSError) -> StateError:
 
 @contextmanager
 def translating_errors(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite into StateError, or DamagedIndex if the file is damaged, with the path in the message."""
+    """Turn errors of SQLite in the block into DamagedIndex if the file at `path` is damaged, into StateError if not."""
     try:
         yield
     except sqlite3.Error as error:
@@ -284,7 +284,7 @@ _BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 
 
 def pack(hashes: Iterable[str]) -> bytes | str:
-    """Return a set of hashes as it is stored."""
+    """Return a set of hashes in the form in which it is stored: bytes or, with an unusual hash, a JSON array."""
     ordered = sorted(hashes)
     text = "".join(ordered)
     # Eight letters are five bytes, so 32 letters end where a byte does.
@@ -294,7 +294,7 @@ def pack(hashes: Iterable[str]) -> bytes | str:
 
 
 def unpack(stored: bytes | str) -> list[str]:
-    """Return the hashes of a stored set, sorted."""
+    """Return the hashes, sorted, of a set that `pack` returned."""
     if isinstance(stored, str):
         return decode(stored, type=list[str])
     together = base64.b32encode(stored).decode().lower()
@@ -302,19 +302,19 @@ def unpack(stored: bytes | str) -> list[str]:
 
 
 def members(stored: bytes | str) -> list[bytes | str]:
-    """Return each hash of a stored set in packed form, without decoding it; equal hashes have equal forms."""
+    """Divide a stored set into its hashes, each as `pack` stores it alone, without decoding them."""
     if isinstance(stored, str):
         return [pack([one]) for one in unpack(stored)]
     return [stored[start : start + _BYTES] for start in range(0, len(stored), _BYTES)]
 
 
 def prefixes(stored: bytes | str) -> set[bytes]:
-    """Return the prefixes of the hashes of a stored set, by which the table `spec` finds them."""
+    """Return the prefixes, the keys of the table `spec`, of the hashes in a stored set."""
     return {one[:_PREFIX_BYTES] if isinstance(one, bytes) else UNUSUAL for one in members(stored)}
 
 
 def prefix_range(beginning: str) -> tuple[bytes, bytes]:
-    """Return the lowest and highest prefix of hashes that begin with `beginning`; only eight letters count."""
+    """Return the lowest and highest prefix of hashes that begin with (the first eight letters of) `beginning`."""
     letters = beginning[:_PREFIX_LETTERS]
     if not _BASE32.issuperset(letters):
         return UNUSUAL, UNUSUAL

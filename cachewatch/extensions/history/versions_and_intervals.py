@@ -1,8 +1,8 @@
 """Find the versions of each document of a branch, and when its specs were added and removed.
 
 Only trees of first parents are read, level by level. An entry that cannot be a document (a link, a submodule, a name
-that occurs twice) is reported, and the document before it is remembered, to be compared with the next one. Specs are
-counted by the laws of the comparison (docs/laws.md). Tasks and results pass between processes.
+that occurs twice) is reported, and the next document is compared with the last one before it. Specs are counted by the
+rules of the comparison (docs/laws.md). Tasks and results pass between processes.
 """
 
 from collections import Counter, defaultdict
@@ -35,13 +35,13 @@ from cachewatch.git.trees import (
     tree_of_entry,
 )
 
-_LOOKED_BACK = 50  # revisions, for documents that were overwritten before the first one
+_LOOKED_BACK = 50  # number of revisions before the first one that are searched for documents that were overwritten
 
 BySpec = Mapping[str, Signature]
 Side = tuple[BySpec, CompilerForm]  # the specs of a document, and its spelling of compilers
-# How many specs of each set of stacks one revision added, removed and rebuilt; () is no stack.
+# By set of stacks, where () is no stack: the numbers of specs that one revision added, removed and rebuilt.
 Tallies = Mapping[tuple[str, ...], Sequence[int]]
-VersionContents = Iterator[bytes | None]  # of each version; None if it is too large to be a document
+VersionContents = Iterator[bytes | None]  # the content of each version; None if it is too large to be a document
 
 
 class ChainRevision(NamedTuple):
@@ -55,12 +55,12 @@ class Version(NamedTuple):
     """One version of a document."""
 
     revision: int  # the number of the revision in the chain, from 0
-    blob: str | None  # None if it removed the document, or if there is a problem
-    problem: str = ""  # why the entry is not a document
+    blob: str | None  # object id; None if the revision removed the document, or if there is a problem
+    problem: str = ""  # why the entry is not a document; "" if it is one
 
 
 class _Uncertain(Exception):
-    """The first revision read has a link in place of a folder, so that the folder before it is unknown."""
+    """Earlier revisions are needed: the first one read has a link in place of a folder, and the folder is unknown."""
 
 
 def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevision]:
@@ -75,7 +75,7 @@ def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevisi
 def find_versions(
     repository: Repository, commits: Sequence[str], start: int = 0
 ) -> Mapping[tuple[str, str], tuple[Version, ...]]:
-    """Return the versions of each document (tag and package) in `commits`, beginning with number `start`."""
+    """Return, by tag and package, the versions of each document that `commits`, from index `start` on, made."""
     try:
         versions_of = _find(repository, commits, start)
     except _Uncertain:
@@ -104,14 +104,14 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
 
 
 def _trees(repository: Repository, commits: Sequence[str], start: int) -> Iterator[tuple[int, str | None, str | None]]:
-    """Yield each revision that changed the tree of all tags: its number, the tree before, and its own.
+    """Yield, for each revision that changed the tree of all tags, its number and the tree before and after it.
 
-    A file that replaced a document and is none counts as an unreadable document, until it is readable again or removed.
+    A file that replaced a document but is none counts as an unreadable document, until it is readable again or removed.
     """
     first = max(start - 1, 0)
     if commits[first:] and not stored_catalogue(repository, commits[first]):
         first = max(first - _LOOKED_BACK, 0)
-    witnesses: list[str] = []  # revisions in which a file was a document last
+    witnesses: list[str] = []  # revisions that had the last readable document where a file is none now
     previous: str | None = None
     for number, catalogue in enumerate(catalogues_of(repository, commits[first:]), first):
         others = dict.fromkeys((*witnesses, commits[max(number - 1, first)]))
@@ -123,7 +123,7 @@ def _trees(repository: Repository, commits: Sequence[str], start: int) -> Iterat
 
 
 class _FolderNames:
-    """Remembers the trees of folders that links or the like replaced for a time, by name."""
+    """Remembers folders while links or the like replace them, to compare them with the folders that come back."""
 
     def __init__(self, start: int) -> None:
         self._start = start
@@ -132,7 +132,7 @@ class _FolderNames:
     def pair(
         self, name: tuple[str, ...], before: TreeEntry | None, after: TreeEntry | None
     ) -> tuple[str | None, str | None] | None:
-        """Return the trees of `name` to compare; None if `name` is no folder any more."""
+        """Return the trees of the folder `name` to compare, old and new; None if a link or the like replaces it."""
         if is_odd(before) and name not in self._before and self._start:
             raise _Uncertain
         tree = self._before.pop(name) if name in self._before else tree_of_entry(before)
@@ -145,7 +145,7 @@ class _FolderNames:
 def _changes(
     repository: Repository, before: str | None, after: str | None
 ) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
-    """Yield the names that differ between two trees, with their entries in both."""
+    """Yield the names whose entries differ between two trees, and both entries, of which a missing one is None."""
     old, new = (listing(repository, tree) if tree else {} for tree in (before, after))
     for name in sorted(old.keys() | new.keys()):
         had, has = old.get(name), new.get(name)
@@ -154,13 +154,13 @@ def _changes(
 
 
 class Interval(Struct, frozen=True):
-    """Specs that differ only in their hashes, and the revisions that added and removed them."""
+    """Specs of a document that differ only in their hashes, and the revisions that added and removed them."""
 
     signature: Signature
-    first: int
-    last: int | None  # None while they are there
-    hashes: bytes | str
-    id: int | None = None  # of its row, if it has one
+    first: int  # number of the revision that added them
+    last: int | None  # number of the revision that removed them; None while they are there
+    hashes: bytes | str  # packed by `pack`
+    id: int | None = None  # of its row in the table `interval`; None if it has none yet
 
 
 class KnownDocument(Struct, frozen=True):
@@ -179,8 +179,8 @@ class Task(Struct, frozen=True):
     package: str
     versions: tuple[Version, ...]
     known: KnownDocument | None = None
-    is_unread: bool = False  # no version of it was readable so far: the first that is will be a baseline
-    intervals: tuple[Interval, ...] = ()  # whose specs are still there
+    is_unread: bool = False  # no version of it was readable so far, so the first readable one will be its baseline
+    intervals: tuple[Interval, ...] = ()  # those whose specs are still there
 
     @property
     def name(self) -> str:
@@ -195,7 +195,7 @@ class StepCounts(Struct, frozen=True):
     added: int
     removed: int
     rebuilt: int
-    is_compiler_unknown: bool  # see law 1 in docs/laws.md
+    is_compiler_unknown: bool  # the documents before and after write compilers differently (rule 1 in docs/laws.md)
     is_there: bool  # whether there is a document afterwards
 
 
@@ -205,23 +205,23 @@ class IndexedDocument(Struct):
     document: KnownDocument | None  # None if no version was ever readable
     intervals: list[Interval] = []  # those of `task.intervals` in their new state, and all new ones
     steps: list[StepCounts] = []
-    tallies: list[tuple[int, Tallies]] = []  # by revision
-    diagnostics: list[tuple[int, str]] = []
+    tallies: list[tuple[int, Tallies]] = []  # each with the number of its revision
+    diagnostics: list[tuple[int, str]] = []  # numbers of revisions, and why their versions are unreadable
 
 
 class VersionDifference(Struct, frozen=True):
-    """Specs that a version removed, added, or kept with another signature; a reused hash is removed and added."""
+    """Specs that a version removed, added (both if a hash names another spec now), or kept with another signature."""
 
     removed: BySpec
     added: BySpec
-    changed: Mapping[str, tuple[Signature, Signature]]  # in other stacks, or written differently
+    changed: Mapping[str, tuple[Signature, Signature]]  # before and after: other stacks, or written differently
 
     def __bool__(self) -> bool:
         return bool(self.removed or self.added or self.changed)
 
 
 def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> VersionDifference:
-    """Return the difference between the specs of two versions of a document."""
+    """Return the difference between the specs of two versions; `is_compiler_unknown` is as in StepCounts."""
     kept = before.keys() & after.keys()
     # Documents that are read together share their signatures, so most are one object.
     differing = [one for one in kept if before[one] is not after[one] and before[one] != after[one]]
@@ -235,7 +235,7 @@ def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> V
 def count_step(
     package: str, version: Version, differing: VersionDifference, sides: tuple[Side, Side], is_compiler_unknown: bool
 ) -> tuple[StepCounts, Tallies]:
-    """Return how many specs a version added, removed and rebuilt, in all and by set of stacks."""
+    """Return how many specs a version added, removed and rebuilt in all, and the same by set of stacks."""
     gone, new = Counter(differing.removed.values()), Counter(differing.added.values())
     rebuilt = gone & new
     versions = {version for signature in (*gone, *new) for version in signature.versions}
@@ -252,7 +252,7 @@ def count_step(
 
 
 def document_of(package: str, specs: BySpec, form: CompilerForm = CompilerForm.NEW) -> Document:
-    """Return a document with these specs, whose compilers are in the spelling `form`."""
+    """Return a document of `package` with `specs` (signatures by hash) that writes compilers in the form `form`."""
     held, has_hashes = Specs.of(specs), not any(one.startswith(NO_HASH) for one in specs)
     facts = facts_of(held.counts)
     return Document(package=package, tag="", specs=held, facts=facts, compiler_form=form, has_hashes=has_hashes)
@@ -272,7 +272,7 @@ def _tallies(differing: VersionDifference, gone: BySignature, new: BySignature, 
 
 
 class Follower:
-    """The state of one document, of `task`, while its versions are read."""
+    """Reads the versions of one document, and collects what they add to the index."""
 
     def __init__(self, task: Task, known: KnownRecords) -> None:
         self._task = task
@@ -310,7 +310,7 @@ class Follower:
         return ""
 
     def _note(self, version: Version, specs: dict[str, Signature], form: CompilerForm) -> None:
-        """Record the changes by a readable version, or by the removal of the document."""
+        """Record what a readable version, or the removal of the document, changed."""
         known = self._found.document
         is_there, was_there = version.blob is not None, known is not None and known.blob is not None
         is_baseline = is_there and (self._is_unread or version.revision == 0)

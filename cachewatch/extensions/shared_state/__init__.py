@@ -1,4 +1,4 @@
-"""The state of the service in a PostgreSQL database, which several hosts can share."""
+"""Keep the state of the service in a PostgreSQL database, which several hosts can share."""
 
 from typing import Any
 

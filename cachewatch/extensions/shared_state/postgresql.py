@@ -1,8 +1,8 @@
 """The state in a PostgreSQL database, which several hosts may share.
 
 Writers wait for each other as in SQLite, by a lock that the server releases when a transaction ends or its client
-disconnects. Readers block nobody. One host at a time leads: the session of the single connection by which it writes
-holds a lock, which the server releases when the session ends or is idle for 20 seconds. A host that loses the
+disconnects. Readers block nobody. One host at a time leads. It writes through a single connection, whose session holds
+a second lock; the server releases this lock when the session ends or is idle for 20 seconds. A host that loses the
 connection loses both locks, and later writes by a host that no longer leads are refused.
 """
 
@@ -47,8 +47,8 @@ _HOLDERS = (
     "FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND (classid::bigint, objid::bigint) = (%s, %s)"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-# After being idle for so long, the session of the host that leads, or a transaction that writes, is ended by the server,
-# so a host that stopped keeps the others waiting for no longer.
+# The server ends the leader's session, or a transaction that writes, after it was idle for so long, so that a host that
+# stopped keeps the others waiting no longer.
 _LEADERS_PAUSE, _WRITERS_PAUSE = "20s", "15s"
 # Long enough for the server to end the session of a process that ended.
 _LEADERS_PATIENCE, _IS_LOCKED = "2s", "55P03"
@@ -86,7 +86,7 @@ class PostgresDatabase(Database):
     is_shared = True
 
     def __init__(self, address: PostgresAddress, *, must_exist: bool = False, may_write: bool = True) -> None:
-        """Connect to the database; with `may_write`, upgrade its tables, or create them unless they `must_exist`."""
+        """Connect; if `may_write`, upgrade the tables or, unless they `must_exist`, create them. Raises StateError."""
         self.place = address.url
         self._must_lead = False  # to write; the service must, a command need not
         self._times_taken = 0  # how often this process took the lock of the leader
@@ -108,7 +108,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Yield a connection in a transaction. Raises StateError if another host leads, or may have led since the job began."""
+        """Yield a connection in a transaction. Raises StateError if another host leads, or may have led in this job."""
         with self._writing(self._writers) as connection:
             is_late = getattr(self._job, "times_taken", self._times_taken) != self._times_taken
             if is_late or (self._must_lead and not _leads(connection)):
@@ -117,7 +117,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def job(self) -> Iterator[None]:
-        """During this block, let `write` in this thread raise StateError if the lock was lost since it began."""
+        """Let `write` in this thread and block raise StateError if this host lost the lead after the block began."""
         self._job.times_taken = self._times_taken
         try:
             yield
@@ -125,7 +125,7 @@ class PostgresDatabase(Database):
             del self._job.times_taken
 
     def lead(self, owner: str) -> bool:
-        """Take the lead or keep its session alive; return whether it was taken just now. Raises AnotherInstance."""
+        """Take the lead and return True; if this host leads, keep it and return False. Raises AnotherInstance."""
         self._must_lead = True
         try:
             with self._explained(), self._writers.begin() as connection:
@@ -145,7 +145,7 @@ class PostgresDatabase(Database):
         return True
 
     def leader(self) -> str | None:
-        """Return the host that holds the lock, or None."""
+        """Return the `owner` that leads, on whatever host it is, or None if nobody leads."""
         query = f"SELECT application_name FROM pg_stat_activity WHERE pid = (SELECT pid {_HOLDERS})"  # noqa: S608
         with self.read() as connection:
             name = connection.exec_driver_sql(query, _LEADER).scalar_one_or_none()
@@ -175,7 +175,7 @@ class PostgresDatabase(Database):
         """Do nothing: the server maintains its files itself."""
 
     def _advise(self, error: DatabaseError) -> str:
-        """Return the server's message in one line, with advice."""
+        """Return the first line of the server's message, and advice if there is any for this error."""
         text, code = str(error.orig or error), getattr(error.orig, "sqlstate", None) or ""
         message = (text.strip().splitlines() or [type(error).__name__])[0]
         advice = next((_ADVICE[code[:length]] for length in (5, 3, 2) if code[:length] in _ADVICE), "")
@@ -192,13 +192,13 @@ class PostgresDatabase(Database):
 
 
 class ServerState:
-    """The state at the address of a server; it may not exist yet."""
+    """The state in the PostgreSQL database at an address; the state may not exist yet."""
 
     def __init__(self, address: PostgresAddress) -> None:
         self._address = address
 
     def open(self, *, must_exist: bool) -> Database:
-        """Connect to read and write; a missing state is created unless it `must_exist`."""
+        """Connect to read and write; create a missing state. Raises StateError if there is none and it `must_exist`."""
         return PostgresDatabase(self._address, must_exist=must_exist)
 
     def open_to_read(self) -> Database:
@@ -206,7 +206,7 @@ class ServerState:
         return PostgresDatabase(self._address, may_write=False)
 
     def exists(self) -> bool:
-        """Tell whether there is a state; also True if that is unknown."""
+        """Tell whether there is a state; return True if the server does not answer."""
         engine = _make_engine(self._address)
         try:
             return _form_in(engine) is not None
