@@ -46,7 +46,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
     """Runs jobs in threads, each at its own interval; a job never runs twice at the same time."""
 
     def __init__(self, groups: dict[str, int], on_end: Callable[[str, BaseException | None], None]) -> None:
-        """Create `groups[name]` threads for each group of jobs; `on_end` gets the name and the error of an ended job."""
+        """Create `groups[name]` threads for each group of jobs; `on_end` gets the name and error of an ended job."""
         self._pools = {name: ThreadPoolExecutor(threads) for name, threads in groups.items()}
         super().__init__(
             timezone=UTC,

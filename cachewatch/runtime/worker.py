@@ -1,4 +1,4 @@
-"""Run work in other processes: on untrusted input with limits of memory and time, or on several processors (`in_processes`).
+"""Run work in other processes: untrusted input with limits of memory and time, or items on several processors.
 
 A worker process is forked if this process has no other threads, whose locks a fork would copy; otherwise
 multiprocessing's fork server starts it. If work on a batch of items fails, it is repeated in halves, down to the single

@@ -1,1 +1,1 @@
-"""The service: poll sources, create digests, deliver them. Read `passes_and_leadership.py` first; docs/dev/design.md has a map."""
+"""The service: poll sources, create digests, deliver them. Start with `passes_and_leadership.py`."""

@@ -120,7 +120,7 @@ def resolve_now(context: Context, key: AlertKey, title: str) -> None:
 
 @contextmanager
 def contained(context: Context, name: str, part: str, *, may_be_open: bool = True) -> Iterator[None]:
-    """Turn an error in the `with` into an alert that `part` of `name` fails; else resolve it, if it `may_be_open`."""
+    """Turn an error in the `with` into an alert that `part` of `name` fails; on success end it, if it `may_be_open`."""
     key = AlertKey(AlertKind.WORK_FAILED, name, part)
     try:
         yield

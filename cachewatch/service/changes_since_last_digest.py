@@ -104,10 +104,10 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _news_of(
         self, gap: PendingRange, learned: list[Memory], pinned: Pinned | None
     ) -> tuple[tuple[TagNews, ...], Bases, Restored, Bases]:
-        """Return the news of the tags in `gap`, and the revisions and documents (by tag) with which they were compared.
+        """Return the news of the tags in `gap`, and what replaced single packages of the start of this range.
 
-        The last mapping has the revisions of packages unreadable at the start of the range. Add removals and returns
-        to `learned`.
+        These are by tag and package: all earlier revisions, restored documents, and those of the revisions that replace
+        packages which cannot be read at the start of the range. Add facts about removals and returns to `learned`.
         """
         steps, wanted = Steps(self.repository, gap.base, self.newest), self.wants_package()
         compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap, pinned))
@@ -179,7 +179,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return news
 
     def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
-        """Return by tag the newest new snapshot of each series, or the one to move to, and what to compare it with."""
+        """Return by tag what to compare the newest new snapshot of each series with, or the new one best to move to."""
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
         gone = {tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None}  # it may be back
         known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
@@ -401,7 +401,7 @@ def compare_source(
     comparisons: Comparisons,
     takes: Callable[[str, str], bool],
 ) -> SourceDiff:
-    """Compare the tags that `takes` accepts, from `since` or else the stream's last report (or its begin), to now."""
+    """Compare tags from the revision `since`, else the stream's last or first one; `takes(source, tag)` picks tags."""
     fetched, position = state.sources[source.name].revision, state.positions.get(source.name)
     if fetched is None:
         return SourceDiff()

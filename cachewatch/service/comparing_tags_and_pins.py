@@ -267,7 +267,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return Silencing(silences, wants or self.selection().wants, source=self.source.name, tag=tag, day=day)
 
     def coverage(self, bases: Bases, restored: Restored) -> tuple[Coverage, Coverage] | None:
-        """Return the environment's coverage at the last report and now; None without one. `bases` as in `compared`."""
+        """Return which binaries of the environment were there at the last report, and are now; None without one."""
         if self.environment is None:
             return None
         told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}
@@ -310,7 +310,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 yield from (((self.source.name, tag, need), now[one]) for need, one in own.items())
 
     def kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, Home]:
-        """Return the newest snapshot with each build that is lost or soon pruned, or else with a newer version."""
+        """Return for each build lost or soon pruned the newest snapshot that has it, or else a newer version."""
         lost = {one.need: one.suggestion for one in known if one.left is Nearest.NONE}
         for one in news if self.environment is None else ():
             statements = one.tag.statements if one.tag.report.before.tag == one.tag.report.after.tag else ()

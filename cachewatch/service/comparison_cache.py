@@ -42,7 +42,7 @@ MakeCollector = Callable[[], Collector]
 
 
 class KeptPackage(Struct, frozen=True):
-    """The position of the comparison of one package in the file of results, in bytes."""
+    """Where the file of results has the comparison of one package; position and length are in bytes."""
 
     documents: DocumentPair
     position: int

@@ -103,7 +103,7 @@ def store(connection: Connection, context: Context, stream: Stream, draft: Pendi
 
 
 def _without_doubtful_tags(draft: PendingDigest) -> Iterator[Advance]:
-    """Yield the advances without the tags about which operators are asked, else packages would return as new later."""
+    """Yield the advances without tags about which operators are asked: later, their packages would count as new."""
     for each in draft.advances:
         tags = {hold.alert.part for hold in draft.holds if hold.alert.name == each.source}
         series = {series_or_tag(tag) for tag in tags}
@@ -169,7 +169,7 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
 
 
 def decide(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> StreamDecision:
-    """Decide what to write, without the database; after an error, return that as `failure`, with what was decided."""
+    """Decide what to write for a stream, without the database; an error becomes the `failure` of the decision."""
     now = context.clock()
     is_planned = stream.is_each_revision or is_current(stream, state.slot, now)
     decision = StreamDecision(plans_slot=not is_planned)

@@ -178,7 +178,7 @@ def _lock_of(environment: CoverageChange | None) -> str:
 
 
 def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is_sent: bool) -> PendingDigest:
-    """Add facts to remember to the advances: actions for readers, if the digest `is_sent`, and binaries ever found."""
+    """Return `draft` with more facts to remember: actions for readers, if it `is_sent`, and binaries ever found."""
     digest, assessment = draft.digest, draft.digest.assessment
     if draft.hold or not draft.advances or (stream.is_urgent and not is_sent):
         return draft

@@ -89,7 +89,7 @@ class Steps:
         return self.before, self.after
 
     def suspicious(self, tag: str, is_broken: Callable[[Revision, Revision], bool]) -> bool:
-        """Tell whether one step removed most packages of a tag, or changed most so that `is_broken(earlier, later)`."""
+        """Tell whether one step removed most packages of a tag, or changed most and `is_broken` is true of the step."""
         for earlier, later in pairwise(self.chain):
             had, has = self.packages(earlier, tag), self.packages(later, tag)
             removed = len(had.keys() - has.keys())
@@ -114,7 +114,7 @@ class Departures:
         self._source, self._steps = source, steps
 
     def of_tag(self, digest: TagDigest) -> Iterator[Departure]:
-        """Yield the removals from a tag; for a new snapshot, of what the snapshot before it had and it lacks."""
+        """Yield the removals from a tag; if it is a new snapshot, the removals since the snapshot before it."""
         before, after = digest.report.before, digest.report.after
         if before.tag != after.tag:
             if before.tag and after.tag and tag_names.is_snapshot(after.tag):
@@ -240,7 +240,7 @@ class Returns(Struct, frozen=True):
         return back
 
     def bases(self, back: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
-        """Return what to compare each package in `back` with: the last revision, if possible reported, that had it."""
+        """Return what to compare each package that is `back` with: the last revision with it known to readers."""
         found = {}
         for package, departures in back.items():
             known = self._known_to_readers(departures)
@@ -277,7 +277,7 @@ class Returns(Struct, frozen=True):
     def statements(
         self, tag: str, back_by_package: Mapping[str, Sequence[Departure]], statements: Collection[Statement]
     ) -> Iterator[Statement]:
-        """Yield a statement for each removal that is undone, at least in part; `statements` are the others on the tag.
+        """Yield a statement for each removal that is undone, at least in part; `statements` are all others on the tag.
 
         Of several removals of a package, report the first one, and those of other stacks, places and machines.
         """
@@ -318,7 +318,7 @@ class Returns(Struct, frozen=True):
         return [one for one in departures if any(stream == self.stream for stream, *_ in one.told)]
 
     def _base(self, package: str, departure: Departure) -> Revision | None:
-        """Return the last revision that had a package before its removal, if possible as reported; None if unknown."""
+        """Return the last reported revision with a package before its removal, else the last one; None if unknown."""
         told = {of: point for stream, of, point in departure.told if stream == self.stream}
         for point in (told.get(package, told[""]), departure.last):
             with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
@@ -328,7 +328,7 @@ class Returns(Struct, frozen=True):
         return None
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> StillMissing | None:
-        """Return the packages that earlier snapshots lost and `tag` still lacks; None if none, or if often reported."""
+        """Return the packages that earlier snapshots lost and `tag` still lacks; None if none or after 3 reports."""
         has = packages_of(self.repository, self.newest, tag)
         earlier = [one for one in self._departures(tag) if one.kind is DepartureKind.PACKAGE and one.first.tag != tag]
         lacked = {package for one in earlier for package in one.missing(self.stream)}

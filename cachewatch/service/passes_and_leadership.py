@@ -166,7 +166,7 @@ class Polls:
             end_threads(self._threads)
 
     def __iter__(self) -> Iterator[frozenset[str]]:
-        """Yield the sources without an answer yet: after 5 seconds, and after each answer. Raises errors of storing."""
+        """Yield the names of unanswered sources: after 5 seconds, and after each answer. Raises errors of storing."""
         _, late = wait(self._polls, _GRACE_SECONDS)
         yield frozenset(self._polls[each] for each in late)
         for future in as_completed(late):

@@ -35,7 +35,7 @@ def why_not(connection: Connection, config: Config, delivery: Delivery) -> str:
 
 
 def is_recipient(config: Config, channel: str, target: str, names: Iterable[str] | None = None) -> bool:
-    """Tell whether `target` gets anything in `channel` from subscriptions `names`; if None, from any or as operator."""
+    """Tell whether `target` is a recipient in `channel` of the subscriptions `names`; None: of any, or an operator."""
     # What was made for an address is for no file, if the channel became one.
     takes_any = "@" not in target or "/" in target
     ways = ((to, takes_any and not to) for _, through, to in _ways(config, names) if through == channel)
@@ -48,7 +48,10 @@ def is_operator(config: Config, channel: str, target: str) -> bool:
 
 
 def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Map those `suppressed` to OPERATORS that are theirs, or to a subscription that has no others in the channel."""
+    """Return the `suppressed` addresses without which a subscription reaches nobody in a channel, each with its name.
+
+    Addresses are pairs of a channel and a target. All suppressed addresses of operators are returned with OPERATORS.
+    """
     by_name = {(channel, target.lower()): (channel, target) for channel, target in suppressed}
     last = {}
     for name, channel, to in _ways(config):
@@ -59,12 +62,12 @@ def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> d
 
 
 def is_used(config: Config, channel: str, names: Iterable[str] | None = None) -> bool:
-    """Tell whether the subscriptions `names` send through `channel`; if None, whether any does, or notices are."""
+    """Tell whether any of the subscriptions `names` uses `channel`; if None, whether any does, or operators do."""
     return any(through == channel for _, through, _ in _ways(config, names))
 
 
 def _ways(config: Config, names: Iterable[str] | None = None) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield (name, channel, mail addresses) for the subscriptions `names`; if None, for all and for operators."""
+    """Yield (name, channel, mail addresses) of the subscriptions `names`; if None, of all and of operators."""
     for name in (*config.subscriptions, OPERATORS) if names is None else names:
         own = config.operators if name == OPERATORS else config.subscriptions[name]
         ways = [(own.channels, own.to)]
@@ -84,7 +87,7 @@ LONGEST_ASKED = BLOCKED = timedelta(hours=1)
 
 
 def pause(attempts: int, asked: float | None = None) -> timedelta:
-    """Return how long to wait after `attempts` failures, varied at random; `asked` seconds if a server wants more."""
+    """Return how long to wait after `attempts` failures, varied at random; at least `asked` seconds, up to an hour."""
     minutes = _MINUTES[min(attempts, len(_MINUTES)) - 1]
     usual = timedelta(minutes=minutes) * random.uniform(0.9, 1.2)  # noqa: S311  nothing is to be kept secret
     return max(usual, min(timedelta(seconds=asked or 0), LONGEST_ASKED))
@@ -110,7 +113,7 @@ def is_given_up(connection: Connection, context: Context, delivery: Delivery) ->
 
 
 def note_refusal(connection: Connection, context: Context, delivery: Delivery, reply: str) -> bool:
-    """Suppress an address that refused three digests in three days or more; return whether it is suppressed."""
+    """Suppress an address that refused 3 digests, the first at least 3 days ago; return whether it is suppressed."""
     name, target, now = delivery.channel, delivery.target, context.clock()
     if deliveries.is_suppressed(connection, name, target):
         return True

@@ -80,7 +80,7 @@ def report_removed_channels(context: Context) -> None:
 
 
 def deliver(context: Context, name: str, *, is_last: bool = True) -> None:
-    """Send what is due through the channel `name`; unless `is_last` in a pass, queue what it refuses at first again."""
+    """Send what is due through the channel `name`; unless it `is_last` in a pass, try refused messages again later."""
     for answered in list(context.unwritten.values()):  # results that could not be stored before
         if answered[0].channel == name:
             _settle(context, *answered)
@@ -110,7 +110,7 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> None:
 
 
 def _release_claims(context: Context, name: str, later: datetime) -> None:
-    """Queue deliveries again whose senders have ended; another host may still be sending, so its are due at `later`."""
+    """Queue deliveries again whose senders ended; those of other hosts, which may still send, are due at `later`."""
     host, now = f"{socket.gethostname()}/", context.clock()
     is_alone = not context.database.is_shared and not shared_kind(context.config.folder)
     with context.database.write() as connection:
@@ -145,7 +145,7 @@ class _Run:
         self._has_worked = False
 
     def take(self, delivery: Delivery, answer: DeliveryResult) -> _Claimed | None:
-        """Store a delivery's result, or keep it till its cause is known; claim and return the next one, or None."""
+        """Store a delivery's result, or keep it till its cause is known; claim and return another delivery, or None."""
         is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
         if is_blocked or answer.is_channel:
             self.end(is_away=True)
@@ -293,7 +293,7 @@ def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult, *,
 
 
 def _note_channel_works(connection: Connection, context: Context, delivery: Delivery) -> Delivery:
-    """Mark a channel as working again; prolong its deliveries by the time it was down. Return `delivery`, prolonged."""
+    """Mark a channel as working again; prolong its deliveries by the time it was down. Return the new `delivery`."""
     name = delivery.channel
     key = AlertKey(AlertKind.CHANNEL_DOWN, name)
     since = alerts.resolve_within(connection, context, key, f"the channel {name} works again")

@@ -233,7 +233,7 @@ def plan_ranges(
 def _vanished_together(
     repository: Repository, gone: set[str], known: Mapping[str, Cursor], newest: Revision
 ) -> tuple[str, ...]:
-    """Return all tags of a stream if all were removed at once, except as usual by newer snapshots; else ()."""
+    """Return the tags in `gone` if these are all tags of a stream, and not replaced by newer snapshots; else ()."""
     if not gone or any(cursor.vanished_at is None for tag, cursor in known.items() if tag not in gone):
         return ()
     going_on = {tag_names.series(tag) for tag in tags_of(repository, newest).ids if tag_names.is_snapshot(tag)}
@@ -293,7 +293,7 @@ def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Colle
 
 
 def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple[str, ...]] | None = None) -> str:
-    """Return the command that shows `span`, or from `base` and for `only` these patterns; "" if it has no address."""
+    """Return the command that shows the changes of `span`, from `base` and `only` these if given; "" if not public."""
     if not span.address:
         return ""
     before, after = base or span.before.revision or span.before.name, span.after.revision or span.after.name

@@ -33,7 +33,7 @@ _MOST_IN_TITLE = 3
 
 
 class UnreadAfter(Struct, frozen=True):
-    """By tag: the documents that a stream cannot read, those that are readable again or gone, and the unknown ones."""
+    """By tag: documents that a stream cannot read, those readable again or gone, and those without earlier version."""
 
     left: dict[str, tuple[Unread, ...]]
     resolved: dict[str, tuple[Unread, ...]]

@@ -133,7 +133,7 @@ def add(
     lasting: timedelta,
     copy: int = 0,
 ) -> None:
-    """Store new deliveries, to be retried for `lasting`; suppress queued ones whose address is suppressed."""
+    """Store new deliveries in `state`, retried for `lasting`; queued ones to suppressed addresses are SUPPRESSED."""
     for message, columns in zip(messages, share(connection, messages), strict=True):
         is_left_out = state is DeliveryState.QUEUED and is_suppressed(connection, channel, message.target)
         values = {

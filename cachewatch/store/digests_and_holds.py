@@ -134,7 +134,7 @@ def revisions_held(connection: Connection, source: str) -> frozenset[str]:
 
 
 def settle(connection: Connection, key: str, state: DigestState, reason: str, now: datetime) -> None:
-    """Set `state` (released, dropped or superseded) of a held digest; queue its deliveries, or drop them."""
+    """Set the `state` of a held digest; queue its deliveries if it is released, drop them if dropped or superseded."""
     connection.execute(update(digests).filter_by(key=key).values(state=state, reason=reason))
     waiting = update(deliveries).filter_by(digest=key, state=DeliveryState.HELD)
     if state is DigestState.RELEASED:

@@ -38,7 +38,7 @@ class Database(ABC):
             yield connection
 
     def write(self) -> AbstractContextManager[Connection]:
-        """Return a `with` context: a connection in a transaction, with which `after_commit` can be used."""
+        """Return a context manager with a connection in a transaction, which is committed at the end of the `with`."""
         return self._writing(self._engine)
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class Database(ABC):
         self._engine.dispose()
 
     def lead(self, owner: str) -> bool:  # noqa: ARG002  where hosts share nothing, the lock of the folder is enough
-        """Make this process, `owner`, the leader of a shared state; return False if it is. Raises AnotherInstance."""
+        """Make `owner`, this process, lead a shared state; return whether it did not yet. Raises AnotherInstance."""
         return False
 
     def job(self) -> AbstractContextManager[None]:
