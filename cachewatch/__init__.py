@@ -41,7 +41,7 @@ _MODULES = (
 if not TYPE_CHECKING:  # a type checker would take any name for a public one
 
     def __getattr__(name):
-        """Load a public name when it is first used."""
+        """Return the object with the public name `name`, and keep it. Raises AttributeError for other names."""
         if name in __all__:
             from importlib import import_module  # noqa: PLC0415
 

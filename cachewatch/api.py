@@ -45,13 +45,13 @@ T = TypeVar("T")
 
 
 class BuildCache(Struct, frozen=True, kw_only=True):
-    """A live build cache, or one tag of a catalogue of caches; `address` is a folder, or begins https:// or oci://."""
+    """A live build cache, or one `tag` of a catalogue of build caches."""
 
-    address: str
+    address: str  # a folder, or an address that begins with https:// or oci://
     tag: str = "develop"
-    view: str = ""
-    token_file: Path | None = None
-    login_file: Path | None = None
+    view: str = ""  # the named index to read; "" for the usual one
+    token_file: Path | None = None  # contains a bearer token
+    login_file: Path | None = None  # contains user:password
 
     def _holdings(self, environment: Environment, revision: str | None) -> CacheContents:
         if revision is not None:
@@ -62,8 +62,8 @@ class BuildCache(Struct, frozen=True, kw_only=True):
 class Summary(Struct, frozen=True, kw_only=True):
     """The totals of a changeset, and the changes of the whole tag.
 
-    before, after: the two states.  revisions_between: the number of revisions, or None if that is unknown.
-    packages, specs: their numbers.  kinds: all kinds of changes.
+    before, after: the two states.  revisions_between: the number of revisions from one to the other; None if unknown.
+    packages, specs: numbers of packages and of specs, by what happened to them.  kinds: all kinds of changes.
     statements: every change of the selected kinds once, with its cause.
     diagnostics: problems with documents.  is_partial: whether a document could not be compared.
     """
@@ -86,7 +86,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 class CoverageReport(Struct, frozen=True, kw_only=True):
     """Which binaries of an environment a catalogue or a build cache has.
 
-    coverage: the environment, and in its `needs` each binary with what there is of it.
+    coverage: the environment, and in `needs` each needed binary with what the catalogue or cache has for it.
     where: the catalogue or cache, in words.  diagnostics: problems with documents.
     is_partial: whether a document could not be read, so that its binaries count as gone.
     """
@@ -117,21 +117,21 @@ class TagChangeset:
         self._is_begun = False
 
     def __iter__(self) -> Iterator[PackageChange]:
-        """Yield each package that changed, by name, as soon as it is compared; a second time raises UsageError."""
+        """Yield the change of each package, sorted by name, once compared. Raises UsageError the second time."""
         self._begin()
         return self._packages
 
     @property
     def tag(self) -> str | None:
-        """The tag that is compared; that of the later state if they differ, and None if neither has one."""
+        """The compared tag: that of the later state, or else that of the earlier one; None if neither has a tag."""
         return self.after.tag or self.before.tag
 
     def to_records(self) -> list[dict[str, object]]:
-        """Iterate over the packages, and return them as flat rows (see `cachewatch.to_records`), each with the tag."""
+        """Iterate over the packages, and return flat rows, each with the tag (see `cachewatch.to_records`)."""
         return [{"tag": self.tag or "", **row} for row in to_records(self)]
 
     def to_json(self) -> bytes:
-        """Iterate over the packages, and return what `cachewatch diff --format json` prints of this tag alone."""
+        """Iterate over the packages, and return what `cachewatch diff --format json` prints for this tag."""
         self._begin()
         self._check_open()
         self._found = self._found.mapped(lambda changes: list(map(package_json, changes)))
@@ -145,7 +145,7 @@ class TagChangeset:
         self._is_begun = True
 
     def summary(self) -> Summary:
-        """Return the totals; packages that were not iterated over are compared first and dropped."""
+        """Return the totals. Compares all packages that were not iterated over yet; these can no longer be read."""
         self._is_begun = True
         for _ in self._packages:
             pass
@@ -177,7 +177,7 @@ class OpenCatalogue:
             self._repository.close()
 
     def tags(self, revision: str = "HEAD") -> tuple[str, ...]:
-        """Return the tags of a revision: branches, then releases and snapshots, newest first."""
+        """Return the tags of a revision or of the folder: branches, then releases and snapshots, newest first."""
         self._check_open()
         with _own_errors():
             if self._repository is None:
@@ -185,7 +185,7 @@ class OpenCatalogue:
             return tuple(in_order(tags_of(self._repository, resolve(self._repository, revision)).ids))
 
     def revisions(self, until: str = "HEAD", *, limit: int = 20) -> tuple[Revision, ...]:
-        """Return the last revisions up to `until`, newest first; a folder of documents has none."""
+        """Return `until` and the revisions before it, newest first, at most `limit`; () for a folder of documents."""
         self._check_open()
         if self._repository is None:
             return ()
@@ -208,10 +208,10 @@ class OpenCatalogue:
     ) -> Iterator[TagChangeset]:
         """Compare two states, and return a changeset for each tag that differs.
 
-        If no tag with selected packages differs, one changeset without packages is returned. `before` and `after` are
-        as for `cachewatch diff`: a revision, a date, REVISION:TAG, or the path of a document or a folder of documents.
-        Without `after`, it is HEAD, or this folder of documents. The filters take globs, as the options of `cachewatch
-        diff` do.
+        If no tag with selected packages differs, returns one changeset without packages. `before` and `after` are as
+        for `cachewatch diff`: a revision, a date, REVISION:TAG, or the path of a document or a folder of documents.
+        If `after` is None, `before` is compared with HEAD, or with this catalogue if it is a folder of documents. All
+        other arguments select what is compared; they take globs, as the options of `cachewatch diff` do.
         """
         self._check_open()
         with _own_errors():
@@ -249,10 +249,10 @@ class OpenCatalogue:
 
 
 def open(address: Address, *, documents: str = "") -> OpenCatalogue:  # noqa: A001  cachewatch.open, as gzip.open
-    """Open a catalogue: the path or the URL of a git repository, a folder of documents, or one document.
+    """Open a catalogue; `address` is the path or URL of a git repository, or the path of a folder or of one document.
 
-    For a URL, a clone in $XDG_CACHE_HOME/cachewatch is made or updated. `documents` says where the documents of a
-    repository or a folder are, such as `catalogue/{tag}/{package}/specs.md`, if they are not found without it.
+    For a URL, makes or updates a clone in $XDG_CACHE_HOME/cachewatch. `documents` is the pattern of the documents'
+    paths, such as `catalogue/{tag}/{package}/specs.md`; it is needed only if they are not found without it ("").
     """
     layout = Layout.parse(documents) if documents else ANYWHERE
     name = _text(address, "a catalogue", "as its path or its URL")
@@ -265,9 +265,9 @@ def open(address: Address, *, documents: str = "") -> OpenCatalogue:  # noqa: A0
 
 
 def parse_document(data: bytes | Address, name: str = "") -> Document:
-    """Read one `specs.md`, given as its bytes, its text or its path; raises DocumentError with the reason.
+    """Parse one document (`specs.md`); `data` is its bytes, its text or its path. Raises DocumentError with the reason.
 
-    `name` is its name in `diagnostics`; if omitted, it is the path.
+    `diagnostics` of the result call the document `name`; if that is "", its path, or "document" if there is none.
     """
     content = data.encode() if isinstance(data, str) and data.startswith("---") else data
     if isinstance(content, bytes):
@@ -281,10 +281,10 @@ def parse_document(data: bytes | Address, name: str = "") -> Document:
 
 
 def to_records(changes: PackageChange | Iterable[PackageChange]) -> list[dict[str, object]]:
-    """Return changes as flat rows for a data frame: the columns of `diff --format csv` but the tag, each of one type.
+    """Return changes as flat rows for a data frame, with the columns of `diff --format csv` except the tag.
 
-    Numbers of specs are in `specs_before` and `specs_after`, not in `before` and `after`. Where a row has no value, the
-    text is empty or the number 0.
+    Each column has one type: numbers of specs are in `specs_before` and `specs_after`, texts in `before` and `after`.
+    A missing value is "" in a column of texts, and 0 in a column of numbers.
     """
     collector = CsvCollector()
     for change in changes if isinstance(changes, Iterable) else (changes,):
@@ -298,9 +298,9 @@ def to_records(changes: PackageChange | Iterable[PackageChange]) -> list[dict[st
 
 
 def compare(before: DocumentLike | None, after: DocumentLike | None) -> PackageChange | None:
-    """Return the change of a package between two documents; None if only their formatting differs.
+    """Return the change of a package between two documents; None if at most their formatting differs.
 
-    A document is a parsed one, its text or bytes, or its path; None means that it does not exist.
+    Each document is given as a Document, its text, its bytes or its path; None means that there is none.
     """
     before, after = (
         given if given is None or isinstance(given, Document) else parse_document(given) for given in (before, after)
@@ -318,8 +318,9 @@ def coverage(
 ) -> CoverageReport:
     """Return which binaries of an environment a catalogue or a live build cache has.
 
-    `environment` is a spack.lock, a spack.yaml, their folder, or an Environment. `where` may also be an address, as for
-    `open`. `revision` is a revision of a repository, as for `OpenCatalogue.diff`; HEAD if omitted.
+    `environment` is an Environment, or the path of a spack.lock, a spack.yaml or their folder. `where` is a catalogue, a
+    build cache or an address that `open` takes. `revision` is one of the repository, as for `OpenCatalogue.diff`, or
+    None for HEAD. Raises UsageError if `where` has no revisions but one is given.
     """
     if not isinstance(environment, Environment):
         path = _text(environment, "an environment", "as the path of a spack.lock or spack.yaml, or an Environment")
@@ -371,7 +372,7 @@ def _guarded(found: Iterable[T]) -> Iterator[T]:
 
 @contextmanager
 def _own_errors() -> Iterator[None]:
-    """Raise each OSError in the block as a SourceError."""
+    """Turn each OSError in the `with` block into a SourceError."""
     try:
         yield
     except OSError as error:

@@ -80,9 +80,10 @@ def changesets(
     jobs: int = 1,
     progress: Progress = lambda _: None,
 ) -> Iterator[Changeset]:
-    """Yield a changeset for each pair of tags in `comparison`; the pair is compared when its packages are collected.
+    """Yield a changeset for each pair of tags in `comparison`, which is compared when the changeset is consumed.
 
-    `make_collector` creates a collector of the output format; `progress` is called with the number of compared bytes.
+    `make_collector` makes a collector for the output format; `jobs` is the number of processes; `progress` is called
+    with the number of bytes that were compared since its last call.
     """
     for pair in comparison.pairs:
         is_pruned = tag_names.is_mutable(pair.after.tag)
@@ -96,7 +97,7 @@ def changesets(
 def _batches(
     documents: Documents, readers: Readers, work: Callable[[Iterable[Read]], Batch], jobs: int, progress: Progress
 ) -> Iterator[Batch]:
-    """Yield the results of `work` on about 4 MiB of documents at a time; each of several processes opens the source."""
+    """Yield the result of `work` for each batch of about 4 MiB; if `jobs` > 1, processes reopen `readers` and work."""
 
     def make_work() -> Callable[[Documents], Batch]:
         own = readers.reopened() if jobs > 1 else readers
@@ -121,9 +122,9 @@ def _compare_batch(
     others: frozenset[str],
     contents: Iterable[Read],
 ) -> Batch:
-    """Compare the documents of some packages; `others` are those that are not selected.
+    """Compare documents; return the tally and the collected changes. Packages in `others` are only seen, not selected.
 
-    `is_pruned` means that specs which no stack builds are pruned from the tag.
+    `is_pruned` says whether the tag is one from which specs that no stack builds are pruned.
     """
     collector = make_collector()
     # If everything is selected, the selected items are not kept twice.
@@ -140,9 +141,9 @@ def _compare_batch(
 def compare_contents(
     contents: Iterable[Read], tally: Tally, problems: Problems, *, is_pruned: bool
 ) -> Iterator[tuple[PackageChange, tuple[Items, ...]]]:
-    """Compare the documents of some packages, and yield the change of each package with its items.
+    """Compare the documents of some packages; yield the change of each package that changed, with its items.
 
-    Observations about the whole tag are added to `tally`, and faults of documents to `problems`.
+    Adds observations about the whole tag to `tally`, and faults of documents to `problems`.
     """
     was_on = gc.isenabled()
     gc.disable()  # a comparison makes many values without reference cycles
@@ -175,9 +176,9 @@ def select_package(  # noqa: PLR0917
     collector: Collector,
     make_collector: Callable[[], Collector],
 ) -> None:
-    """Count the part of a package's change about selected specs; the collector gets it if its kind is selected, too.
+    """Count the selected part of a package's change in `tally`; add it to `collector` if one of its kinds is selected.
 
-    If its kinds may change when stacks were renamed, it is held, with a collector that gets it as if it had all kinds.
+    If renamed stacks may change its kinds, put it into `tally.held` instead, until the whole tag was compared.
     """
     is_held = not selection.kinds.is_open and change.kinds >= {Kind.STACK_ADDED, Kind.STACK_REMOVED}
     if not selection.takes_all_specs:
@@ -197,7 +198,7 @@ def select_package(  # noqa: PLR0917
 
 
 class ComparedPair(NamedTuple):
-    """A compared pair of tags, with the judgement of the whole tag if it is already known."""
+    """A compared pair of tags; `judgement` is that of the whole tag, None if the tag was not judged yet."""
 
     comparison: Comparison
     pair: TagPair
@@ -207,7 +208,7 @@ class ComparedPair(NamedTuple):
 
 
 def conclude(compared: ComparedPair, tally: Tally) -> Report:
-    """Return the report on a pair of tags after all packages were compared; judge the tag unless that was done."""
+    """Return the report on a pair of tags, all packages of which were compared; judge the tag if that was not done."""
     comparison, pair, _, selection, judgement = compared
     packages, takes = pair.difference.packages, pair.difference.takes
     tag = pair.after.tag or pair.before.tag or ""
@@ -253,10 +254,11 @@ def statements_on(
     selection: Selection,
     takes: Callable[[str], bool],
 ) -> tuple[tuple[Statement, ...], tuple[Any, ...], Mapping[str, frozenset[Kind]]]:
-    """Return all statements on the selected part of a tag, and the collected parts and kinds of packages that were held.
+    """Return all statements on the selected part of a tag, the collected held packages, and kinds by package.
 
-    Those with selected kinds are counted, too. The kinds are also those of other packages of renamed stacks, under the
-    new names. `takes` tells whether a package is selected.
+    A held package (in `tally.held`) is collected, and counted in `tally`, if one of its kinds is selected. The kinds
+    are those of held packages and of packages of renamed stacks, under the new names. `takes` tells whether a package
+    is selected.
     """
     selected: Sequence[Items] = tally.seen.items if tally.selected is None else tally.selected
     part = None
@@ -283,7 +285,7 @@ def statements_on(
 
 
 def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judgement:
-    """Judge the whole tag, also packages that are not selected; with `is_counted`, count it, for reports on a part."""
+    """Judge the whole tag, also what is not selected; if `is_counted`, also count the items of its statements."""
     comparison, pair, *_ = compared
     lost, gained = tally.seen.moved_stacks()
     before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
@@ -303,7 +305,7 @@ def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judg
 def _compare_renamed(
     compared: ComparedPair, names: NewNames, packages: Set[str], selection: Selection
 ) -> Iterator[Renamed]:
-    """Read some packages again, and compare them under the new names of renamed stacks."""
+    """Read `packages` again, and yield their comparison under the new names of renamed stacks."""
     comparison, pair, isolation, *_ = compared
     documents = [one for one in pair.difference.all_documents if one.package in packages]
     work = partial(_renamed, names, selection, tag_names.is_mutable(pair.after.tag))

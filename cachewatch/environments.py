@@ -1,6 +1,6 @@
-"""Environments of Spack: which binaries a lock file needs, which of them a cache has, and how a revision changes that.
+"""Environments of Spack: which binaries an environment needs, and which of them a cache or a revision has.
 
-Needs are read from `spack.lock` of versions 4 to 7, or from `spack.yaml`. Each document is read once, and not kept.
+Needed binaries are read from `spack.lock` of versions 4 to 7, or from `spack.yaml`. Documents are read once, not kept.
 """
 
 import itertools
@@ -79,7 +79,7 @@ class _Lock(_LockedSpecs):
 
 
 class LockGraph(Struct, frozen=True):
-    """The dependency graph of a lock file, and the hashes of its roots."""
+    """The dependency graph of a lock file: its nodes by hash, and the hashes of its roots."""
 
     roots: tuple[str, ...]
     nodes: Mapping[str, GraphNode]
@@ -87,9 +87,10 @@ class LockGraph(Struct, frozen=True):
 
 
 def open_environment(path: Path, folders: Iterable[Path] = ()) -> Environment:
-    """Read the environment at `path`: a lock file, a manifest or a folder; a lock file beside a manifest is preferred.
+    """Read an environment; `path` is a lock file, a manifest (then a lock file beside it is read instead) or a folder.
 
-    Symbolic links are followed only within the one of `folders` that has the path, or else within its own folder.
+    Symbolic links must not lead out of the one of `folders` that contains `path`, or out of the file's own folder if
+    none does. Raises UsageError if there is no such environment.
     """
     path = file_of(path)
     data = _read(path, folders, "a spack.lock, a spack.yaml or their folder")
@@ -97,7 +98,7 @@ def open_environment(path: Path, folders: Iterable[Path] = ()) -> Environment:
 
 
 def file_of(path: Path) -> Path:
-    """Return the lock file or manifest of the environment at `path`; it need not exist."""
+    """Return the path of the lock file or manifest to read for the environment at `path`; it need not exist."""
     if path.is_dir():
         return next((path / name for name in (LOCK_FILE, MANIFEST_FILE) if (path / name).is_file()), path / LOCK_FILE)
     is_locked = path.suffix in (".yaml", ".yml") and path.with_name(LOCK_FILE).is_file()
@@ -105,7 +106,7 @@ def file_of(path: Path) -> Path:
 
 
 def read_lock(data: bytes, name: str) -> Environment:
-    """Return the environment in the bytes of a lock file; `name` names it in errors."""
+    """Return the environment in `data`, the bytes of a lock file. Raises UsageError; its message begins with `name`."""
     _, nodes, roots = _parts(data, name)
     lookup, needs = _lookup(nodes), []
     for spec_hash, node in nodes.items():
@@ -127,7 +128,7 @@ def read_lock(data: bytes, name: str) -> Environment:
 
 
 def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
-    """Read the graph of the lock file at `path`, in that folder or beside that manifest. Raises UsageError if none."""
+    """Read the graph of a lock file: `path`, or the one in that folder or beside that manifest. Raises UsageError."""
     path = path.with_name(LOCK_FILE) if path.suffix in (".yaml", ".yml") else path
     path = path / LOCK_FILE if path.is_dir() else path
     lock, nodes, roots = _parts(_read(path, folders, "a spack.lock or its folder"), str(path))
@@ -146,7 +147,7 @@ def _read(path: Path, folders: Iterable[Path], wanted: str) -> bytes:
 
 
 def _parts(data: bytes, name: str) -> tuple[_Lock, dict[str, spec_nodes.Node], set[str]]:
-    """Return a lock file, its nodes by hash, including those of included ones, and the hashes of its roots."""
+    """Return a lock file, and with those of included lock files its nodes by hash, and the hashes of its roots."""
     try:
         lock = msgspec.json.decode(data, type=_Lock)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -174,7 +175,7 @@ def _lookup(nodes: Mapping[str, spec_nodes.Node]) -> spec_nodes.Lookup:
 
 
 def read_manifest(data: bytes, name: str) -> Environment:
-    """Return the environment with the specs of a manifest; these have no hashes and dependencies."""
+    """Return the environment in `data`, the bytes of a manifest; its specs have no hashes. Raises UsageError."""
     try:
         manifest = load_yaml(data.decode("utf-8", "replace"))
     except UnreadableDocument as error:
@@ -206,7 +207,7 @@ def _sorted(needs: Iterable[Need]) -> tuple[Need, ...]:
 
 
 def _expanded(listed: Any, definitions: Mapping[str, list[Any]], name: str) -> Iterator[str]:
-    """Yield the specs of a list in the manifest `name`, with references to other lists and matrices expanded."""
+    """Yield the specs in `listed`, a list of the manifest `name`, with matrices and references to lists expanded."""
     steps = text = 0
 
     def count(more: int = 0) -> None:
@@ -233,7 +234,7 @@ def _expanded(listed: Any, definitions: Mapping[str, list[Any]], name: str) -> I
 
 
 class CacheContents(Struct, frozen=True):
-    """The specs of some packages in a cache or a revision."""
+    """The specs of some packages in a cache, or in a tag of a revision."""
 
     holdings: Holdings
     where: str  # the cache or the revision, in words
@@ -244,13 +245,13 @@ class CacheContents(Struct, frozen=True):
 
 
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
-    """Return the specs of `packages` in a revision, or in one tag of it, of the open repository `opened`."""
+    """Return the specs of `packages` in a revision (HEAD:develop, say) of `opened`, which is called `repository`."""
     found = resolve(opened, revision)
     return listed(list_revision(opened, found, packages.__contains__), repository)
 
 
 def published(address: str, packages: Collection[str], **options: Any) -> CacheContents:
-    """Return the specs of `packages` in a live build cache; `options` are those of BuildCache, such as `tag`."""
+    """Return the specs of `packages` in a live build cache; `options` are fields of BuildCache, such as `tag`."""
     kind = next((kind for kind in extensions().source_kinds if kind.type == "buildcache"), None)
     if kind is None:
         raise UsageError(lacking(f"{address}: a live build cache", "buildcaches"))
@@ -258,7 +259,7 @@ def published(address: str, packages: Collection[str], **options: Any) -> CacheC
 
 
 def listed(listing: Listing, name: str) -> CacheContents:
-    """Return the specs in the documents of one tag; messages call the catalogue `name`."""
+    """Return the specs in the documents of one tag; `where` of the result calls the catalogue `name`."""
     holdings: dict[str, Mapping[str, Signature]] = {}
     diagnostics: list[Diagnostic] = []
     for found in read_documents(listing):
@@ -277,7 +278,7 @@ class _SideState(Struct):
 
 # By name and package: each blob, with the states that have it, and whether specs are pruned from its tag there.
 _Places = dict[tuple[str, str], tuple[Blob, list[tuple[_SideState, bool]]]]
-# The needs that a document covers, by whether specs that no stack builds are pruned.
+# What a document has for each needed binary, if specs that no stack builds are pruned from its tag, and if not.
 _Answer = dict[bool, tuple[Resolution, ...]]
 
 
@@ -291,10 +292,11 @@ def cover_both(
     restored: Restored = MappingProxyType({}),
     isolation: Isolation = INLINE,
 ) -> tuple[Coverage, Coverage]:
-    """Return the coverage of `environment` by the tags of `before` and of `after`; a binary in one tag is enough.
+    """Return two coverages of `environment`: by the tags of `before` together, and by those of `after`.
 
-    In `before`, packages in `bases` are read in the revisions named there, and `restored` documents replace others. If
-    a document cannot be read, the other state's document of its package counts for both, so that this is no loss.
+    `before` has exceptions by tag and package: packages in `bases` are read at these earlier revisions, and documents
+    in `restored` replace those of the revision. Where a document cannot be read, what the other state has for its
+    package counts for both, so that nothing is lost or gained.
     """
     old, new = _SideState(), _SideState()
     places: _Places = {}
@@ -330,7 +332,7 @@ _Question = tuple[Environment, Blob, Content]  # one document, and the part of t
 
 
 def _contents_read(reader: GitReader, environment: Environment, places: _Places, isolation: Isolation) -> None:
-    """Read each blob once, and add the needs that it meets to every state that has it."""
+    """Read each document once; record what it has for needed binaries in every state in `places` that has it."""
     by_package = defaultdict[str, list[Need]](list)
     for need in environment.needs:
         by_package[need.package].append(need)
@@ -351,7 +353,7 @@ def _contents_read(reader: GitReader, environment: Environment, places: _Places,
 
 
 def _answers(questions: Sequence[_Question]) -> list[_Answer | None]:
-    """Return the needs that each document meets; None for unreadable documents."""
+    """Return what each document has for the needed binaries; None for a document that is unreadable."""
     answers: list[_Answer | None] = []
     for needed, blob, content in questions:
         document = parse_side(blob, content, KnownRecords())

@@ -1,4 +1,4 @@
-"""All exceptions of cachewatch, each with the exit code of a command that it ends.
+"""All exceptions of cachewatch, each with the exit code of a command that fails with it.
 
 A message names the place, the problem and the remedy.
 """
@@ -21,11 +21,11 @@ class ConfigError(UsageError):
 
 
 class UnknownRevision(UsageError):
-    """A name that is not a known commit, date or tag."""
+    """A given name is not a known commit, date or tag."""
 
 
 class RefusedAddress(UsageError):
-    """A repository address that could trick git, or that contains a password."""
+    """The address of a repository could make git run commands, or contains a password."""
 
 
 class NoHistoryIndex(UsageError):
@@ -39,7 +39,7 @@ class SourceError(CachewatchError):
 
 
 class BrokenSource(SourceError):
-    """A source that cannot be read until somebody acts: corrects its address, branch, key or owner, or frees disk space."""
+    """A source cannot be read until a person corrects its address, branch, key or owner, or frees disk space."""
 
     is_transient = False
 
@@ -63,9 +63,9 @@ class HttpError(SourceError):
         was_sent: bool = False,
         is_too_large: bool = False,
     ) -> None:
-        """Without a `status`, the server did not answer; if the request `was_sent`, it may have had an effect.
+        """`status` is that of the answer, None if there was none; if the request `was_sent`, it may have had an effect.
 
-        `retry_after` is the number of seconds that the server asks to wait.
+        `retry_after` is the number of seconds that the server asks to wait; None if it did not ask.
         """
         super().__init__(message)
         self.status = status
@@ -82,23 +82,23 @@ class DocumentError(CachewatchError):
 
 
 class UnreadableDocument(DocumentError):
-    """The bytes are damaged, hostile or not a document at all."""
+    """The bytes of a document are damaged or hostile, or no document at all."""
 
 
 class NotComparableDocument(DocumentError):
-    """A document of 2022, which has no hashes, so that its specs cannot be told apart."""
+    """A document has the format of 2022, without hashes, so its specs cannot be distinguished."""
 
 
 class WorkFailed(CachewatchError):
-    """Work on untrusted data exceeded a limit, or crashed the worker process; the message says which."""
+    """Work on untrusted data exceeded a limit or failed, or its worker process crashed; the message says which."""
 
 
 class WorkerEnded(WorkFailed):
-    """The work ended the worker process, and would end it again."""
+    """The work terminated its worker process, and would do so again."""
 
 
 class OutOfTime(WorkFailed):
-    """Other work on the same source used up the time of this pass; the work itself may be fine."""
+    """Work had no time left in this pass, because other work on the same source used it up; it may succeed later."""
 
 
 class TemplateError(CachewatchError):
@@ -108,7 +108,7 @@ class TemplateError(CachewatchError):
 
 
 class StateError(CachewatchError):
-    """The state is damaged, of another version, or in a place that cannot be used."""
+    """The state of the service is damaged, was written by another version, or lies in a place that cannot be used."""
 
     exit_code = 5
 

@@ -1,7 +1,7 @@
-"""The hooks by which extensions add to cachewatch, and the installed extensions. docs/extending.md shows three.
+"""The hooks by which extensions add to cachewatch, and the installed extensions. docs/extending.md has examples.
 
 An extension's `__init__.py` imports this module and nothing else, so that a command loads only what it uses: rows name
-objects as `module:object`, and `load` imports one when it is needed.
+objects as `module:object` (`cachewatch.cli.diff:diff`), and `load` imports such an object when it is needed.
 """
 
 import pkgutil
@@ -26,13 +26,13 @@ _implemented: defaultdict[str, dict[str, Callable[..., Any]]] = defaultdict(dict
 
 
 def extends(function: _Function) -> _Function:
-    """Mark a function in an extension's package as the implementation of the hook with the same name."""
+    """Mark a function of an extension as its implementation of the hook with the same name, and return it."""
     _implemented[function.__module__][function.__name__] = pluggy.HookimplMarker("cachewatch")(function)
     return function
 
 
 class Command(NamedTuple):
-    """A command: the section of the help that lists it, its name, one line about it, and its `module:object`."""
+    """A command: the section of the help that lists it, its name, a line of help, and its `module:object`."""
 
     section: str
     name: str
@@ -41,9 +41,9 @@ class Command(NamedTuple):
 
 
 class SourceKind(NamedTuple):
-    """A type of source: its name in `type:`, the pydantic model of its keys, and the class of its local copies.
+    """A type of source: its name in `type:`, and as `module:object`, its model and the class of its local copies.
 
-    `holdings` is a function for `coverage --source`, which returns the specs that a live source has of packages.
+    `holdings` names a function that returns the specs of some packages in a live source, for `coverage --source`.
     """
 
     type: str
@@ -53,7 +53,7 @@ class SourceKind(NamedTuple):
 
 
 class ChannelKind(NamedTuple):
-    """A type of channel: the value of `type:` that selects it, the pydantic model of its configuration, and its class."""
+    """A type of channel: its name in `type:`, and as `module:object` its pydantic model and its class."""
 
     type: str
     settings: str
@@ -61,7 +61,7 @@ class ChannelKind(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """A section of the configuration: its key, which is the extension's name, its pydantic model, and a description."""
+    """A section of the configuration: its key (the extension's name), its model (`module:object`), a description."""
 
     type: str
     settings: str
@@ -89,7 +89,8 @@ class Hooks(Protocol):
 
     @_declares(firstresult=True)
     def open_state(self, address: Any) -> Any:
-        """Return the state at `address`, with `open`, `open_to_read` and `exists`; None if it is no database of the extension."""
+        """Return an object that can open the state at `address`; None if this extension cannot."""
+        # The object has the methods `open`, `open_to_read` and `exists`.
 
     @_declares
     def after_poll(self, context: Any, source: Any) -> None:
@@ -97,11 +98,13 @@ class Hooks(Protocol):
 
     @_declares(firstresult=True)
     def past(self, repository: Any, log: Any) -> Any:
-        """Return the history of a repository, with `stay`, `until`, `returned`, `alternative` and `close`; None if it has none."""
+        """Return an object with the history of `repository`, or None if there is no history."""
+        # The object has the methods `stay`, `until`, `returned`, `alternative` and `close`.
 
     @_declares(firstresult=True)
     def causes(self, repository: Any) -> Any:
-        """Return an object that explains rebuilt specs, with `of_changesets`, `of_digest`, `of_environment` and `graph`."""
+        """Return an object that says why specs were rebuilt."""
+        # The object has the methods `of_changesets`, `of_digest`, `of_environment` and `graph`.
 
 
 class Extensions:
@@ -142,13 +145,13 @@ def extensions() -> Extensions:
 
 
 def lacking(what: str, name: str) -> str:
-    """Return the sentence that `what` needs the extension `name`, and why the extension cannot be used."""
+    """Return a message that `what` needs the extension `name`, and why that extension cannot be used."""
     why = extensions().failed.get(name)
     return f"{what} needs the extension `{name}`, which {f'cannot be loaded: {why}' if why else 'is not installed'}"
 
 
 def models(kinds: Sequence[SourceKind | ChannelKind | Settings]) -> dict[str, Any]:
-    """Return the pydantic model of each type; those that cannot be imported are noted in `failed` instead."""
+    """Return the pydantic model of each type, by type. Notes those that cannot be imported in `extensions().failed`."""
     by_type = {}
     for kind in kinds:
         try:
@@ -159,7 +162,7 @@ def models(kinds: Sequence[SourceKind | ChannelKind | Settings]) -> dict[str, An
 
 
 def load(reference: str) -> Any:
-    """Import the object named by `reference`, `module:object`. Raises UsageError if that fails."""
+    """Import and return an object; `reference` is `module:object`. Raises UsageError if that fails."""
     module, _, name = reference.partition(":")
     try:
         return getattr(import_module(module), name)

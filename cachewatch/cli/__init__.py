@@ -1,6 +1,6 @@
 """The command line: the list of all commands, and `main`, which runs one and exits.
 
-The help loads no command, and a command is loaded when it is called, so that `diff` loads nothing that it does not use.
+A command is loaded when it is called, and none for the help, so that `diff` loads nothing that it does not use.
 """
 
 import gc
@@ -58,7 +58,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "s
 
 
 class _HelpFormatter(click.HelpFormatter):
-    """Writes the help; examples keep their lines, and lines that are too wide are broken with a backslash."""
+    """Writes the help. Lines of examples are kept; those that are too wide are broken with a backslash."""
 
     def write_text(self, text: str) -> None:
         r"""Write a text as a paragraph; examples, which begin with \b, keep their lines."""
@@ -74,7 +74,7 @@ click.Context.formatter_class = _HelpFormatter
 
 
 def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
-    """Print the version and end; --verbose adds what a bug report needs."""
+    """If `is_wanted`, print the version and end; with --verbose, also print what a bug report needs."""
     if not is_wanted or context.resilient_parsing:
         return
     lines = [f"cachewatch {__version__}"]

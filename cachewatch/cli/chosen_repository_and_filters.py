@@ -50,9 +50,9 @@ _HARMLESS = re.compile(r"[A-Za-z0-9._+@:/~-]+")
 
 
 def completing(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Return a function that completes values of `what`: names, kinds of change, revisions (also `A..B`) or versions.
+    """Return a function that completes values of `what`: "kinds", "revisions" (also `A..B`), "tags" and so on.
 
-    Nothing is fetched and no error is printed: a user who presses Tab waits for an answer, and can do without one.
+    The function fetches nothing and prints no error: a user who presses Tab waits for it, and can do without an answer.
     """
     return lambda context, _, incomplete: _offered(what, context, incomplete)
 
@@ -74,7 +74,7 @@ def _offered(what: str, context: click.Context, incomplete: str) -> list[Complet
 
 
 def _names(what: str, context: click.Context, package: str = "") -> list[str]:
-    """Return the names in the configuration or in the repository of the command; empty if anything fails."""
+    """Return the names of `what` in the configuration or repository that the command would read; [] if that fails."""
     from cachewatch.config.reading import read_config  # noqa: PLC0415  slow to load
 
     given = context.params
@@ -110,7 +110,7 @@ def _of_catalogue(what: str, repository: Repository, revision: Revision, package
 
 
 def in_full(_context: click.Context, _param: click.Parameter, address: str | None) -> str | None:
-    """Return the address of Spack's public catalogue for `public`, unless a folder has that name; else `address`."""
+    """Return `address`, but for `public` the URL of Spack's public catalogue, unless something here has that name."""
     return PUBLIC_REPOSITORY if address == PUBLIC and not os.path.lexists(PUBLIC) else address
 
 
@@ -120,7 +120,7 @@ def _note_layout(context: click.Context, _param: click.Parameter, pattern: str |
 
 
 def layout_asked_for() -> Layout | None:
-    """Return the layout of documents given by the option --documents, or None."""
+    """Return the layout of documents that the option --documents gave, or None if it was not used."""
     context = click.get_current_context(silent=True)
     return context.meta.get(_LAYOUT) if context else None
 
@@ -168,7 +168,7 @@ TAG_OPTION = tag_option("Tag to read.", default="develop")
 
 
 class _Default(Struct, frozen=True):
-    """The repository to read if no option names one, and the sentence that tells the user so."""
+    """The repository to read if no option names one, and the message that says so."""
 
     address: str
     sentence: str
@@ -176,10 +176,10 @@ class _Default(Struct, frozen=True):
 
 
 def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked: str = "") -> Repository:
-    """Open the repository `repo`, or the first that exists of: working directory, configured, one beside it.
+    """Open `repo`; if it is None, the repository around the working directory, the configured one, or one in it.
 
-    Prints which one is read, unless the user named it or it is the working directory. The progress of cloning is drawn
-    on `line`. If there is none, raises UsageError with the ways to name one; that sentence begins with `asked`.
+    Tells the user which one is read, unless it is `repo` or around the working directory. Draws the progress of cloning
+    on `line`. Raises UsageError if there is none; its message begins with `asked`.
     """
     if repo is not None:
         if not is_url(repo) and not os.path.lexists(repo):
@@ -193,7 +193,7 @@ def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked:
 
 
 def open_as_fetched(repo: str | None) -> Repository | None:
-    """Open the repository of `open_catalogue` without messages and network; None if it was never fetched."""
+    """Open the repository as `open_catalogue` does, without messages and network; None if it was never fetched."""
     if repo is None and (here := _here()) is not None:
         return here
     source = _Default(repo, "") if repo is not None else _default()
@@ -214,7 +214,7 @@ def is_partial() -> bool:
 
 
 def _open(found: _Default, line: ProgressLine | None = None) -> Repository:
-    """Open a repository, or a folder of documents, which is recorded as a temporary one."""
+    """Open a repository; a folder of documents is first recorded in a temporary repository."""
     address, layout = found.address, layout_asked_for() or found.layout
     if not is_folder(address):
         return open_repository(address, report=line.git_report if line else None, layout=layout)
@@ -266,7 +266,7 @@ def _default(asked: str = "") -> _Default:
 
 
 def _configured() -> _Default | None:
-    """Return the first source of the configuration, or None if there is no configuration."""
+    """Return the first configured source, or None. Raises UsageError if it is not in git and was not recorded yet."""
     from cachewatch.config.reading import read_config, usual_config  # noqa: PLC0415  slow to load
 
     file = usual_config()
@@ -284,7 +284,7 @@ def _configured() -> _Default | None:
 
 
 def _beside() -> _Default | None:
-    """Return the catalogue that `record` or `demo` wrote in the working directory. Raises UsageError for several."""
+    """Return the bare repository with documents in the working directory, or None. Raises UsageError for several."""
     repositories: list[Path] = []
     with suppress(OSError):
         paths = (path for path in Path().iterdir() if path.name != ".git")
@@ -299,7 +299,7 @@ def _beside() -> _Default | None:
     return _Default(names[0], f"reading the catalogue {names[0]}") if names else None
 
 
-# The name of each filter's values in the facts of a document, and of each filter in a selection.
+# For each filter of a command, the name of its values in the facts of a document, and its name in a selection.
 FACTS = {"stack": "stacks", "target": "targets", "os": "oses", "compiler": "compilers", "versions": "versions"}
 SELECTED = {"tag": "tags", "package": "packages", **FACTS}
 
@@ -308,7 +308,7 @@ Asked = Sequence[tuple[str, str]]  # pairs of a filter and one of its patterns
 
 
 def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]) -> None:
-    """Warn of every pattern of `filters` that matches nothing. Raises UsageError if it is a plain name."""
+    """Warn of each pattern in `filters` that matches nothing. Raises UsageError for one that is a plain name."""
     asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]
     if not asked:
         return
@@ -347,13 +347,13 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
 
 
 def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
-    """Return the sentence that `pattern` matches none of `values` in the place `where`, with similar names."""
+    """Return the message that no value of the filter `name` matches `pattern` at `where`, with similar `values`."""
     known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
     return f"no {'version' if name == 'versions' else name} matches {where}{did_you_mean(pattern, sorted(known), MOST_NAMES)}"
 
 
 def unmatched(asked: Asked, values: Values) -> Asked:
-    """Return the pairs of `asked` whose patterns, without !, match none of `values`."""
+    """Return those pairs of `asked` whose pattern, without a leading !, matches none of the filter's `values`."""
 
     def is_among(name: str, pattern: str) -> bool:
         if name == "versions":
@@ -364,7 +364,7 @@ def unmatched(asked: Asked, values: Values) -> Asked:
 
 
 def add_facts(values: dict[str, set[str]], blobs: Sequence[Blob], reader: Reader) -> None:
-    """Add to `values` the versions, stacks and so on in these documents, for filters; unreadable ones are skipped."""
+    """Add the versions, stacks and so on in the documents `blobs` to `values`; skip unreadable documents."""
     for blob, content in zip(blobs, reader.read(blobs), strict=True):
         if isinstance(content, bytes):
             with suppress(DocumentError):

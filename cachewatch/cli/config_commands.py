@@ -1,4 +1,4 @@
-"""Load the configuration and its state for the commands that need them; and `cachewatch config`."""
+"""The command `config`, and what commands use to read the configuration and to open its state."""
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -62,7 +62,7 @@ CONFIG_OPTION = click.option(
 
 
 def configured(command: Callable[..., Any], *, with_secrets: bool = True) -> Callable[..., Any]:
-    """Return a command with `--config`, which gets the checked configuration as `config`."""
+    """Return `command` with the option --config; it gets the checked configuration as the argument `config`."""
 
     @CONFIG_OPTION
     @wraps(command)
@@ -80,26 +80,26 @@ log_format = click.option(
 
 
 def reading(config: Config) -> AbstractContextManager[Context]:
-    """Open the state of `config` read-only; write permission is not needed."""
+    """Return a `with` block in which the state of `config` is open read-only; it needs no write permission."""
     return working_on(config, open_to_read(config.database))
 
 
 @contextmanager
 def elsewhere(config: Config) -> Iterator[Context]:
-    """Open an empty state in a temporary folder, so that no other user creates the service's folder."""
+    """Open an empty state in a temporary folder; the state of `config` is neither created nor opened."""
     with TemporaryDirectory(prefix="cachewatch-") as folder, working_on(config, open_database(Path(folder))) as context:
         yield context
 
 
 @contextmanager
 def working_on(config: Config, database: Database) -> Iterator[Context]:
-    """Work with a state that is open, and close it."""
+    """Yield a context to work with in `database`, which is open, and close it at the end."""
     with closing(database):
         yield Context(config=config, database=database, log=open_log())
 
 
 def page(template: str, now: datetime, **values: Any) -> list[str]:
-    """Return the lines of a page for the terminal, rendered with plain and harmless `values`, and times as of `now`."""
+    """Render `template` to lines for a terminal, with `values`, whose text is made harmless, and times as of `now`."""
     plain = _harmless(msgspec.to_builtins(values, builtin_types=(datetime,)))
     times = {name: partial(show, zone=str(now.tzinfo)) for name, show in (("minute", minute), ("second", second))}
     return render(template, now=now, in_a_row=in_a_row, when=partial(_when, now=now), **times, **plain).splitlines()
@@ -114,7 +114,7 @@ def _harmless(value: Any) -> Any:
 
 
 def _when(moment: datetime | None, now: datetime) -> str:
-    """Return a time in words: in the time zone of `now`, with its distance from `now`."""
+    """Return a time in the zone of `now`, with its distance from `now`: `... (2 hours ago)`; "never" for None."""
     if moment is None:
         return "never"
     seconds = (now - moment).total_seconds()
@@ -127,7 +127,7 @@ _OPTION_OF = {key: option for option, key in filters.SELECTED.items() if key != 
 
 
 def unknown_filters(context: Context) -> Iterator[str]:
-    """Yield a sentence for each source that cannot be read, each unknown `since:`, and each filter without a match."""
+    """Yield a message for each unreadable source, each unknown `since:`, and each filter that matches nothing."""
     matches = dict(_matches(context.config))
     seen: dict[str, filters.Values] = {}
     tags: dict[str, filters.Values] = {}  # all, watched or not
@@ -160,7 +160,7 @@ def _matches(config: Config) -> Iterator[tuple[str, Match]]:
 
 @contextmanager
 def _opened(context: Context, source: Source) -> Iterator[Repository]:
-    """Open the copy of a source; what is on this machine and was never fetched is fetched for this command alone."""
+    """Open the copy of a source; if it was never fetched, fetch one on this machine into a temporary copy."""
     watched = context.watched(source)
     with TemporaryDirectory(prefix="cachewatch-") as folder:
         if not context.clone_folder(source.name).exists():
@@ -186,7 +186,7 @@ def _unknown_since(repository: Repository, source: Source) -> Iterator[str]:
 
 
 def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, filters.Values]) -> Iterator[str]:
-    """Yield a sentence for each pattern that matches no value in these sources, or one if all together match none."""
+    """Yield a message for each pattern that matches no value in the sources `seen`, or if no value matches all."""
     if not seen or not patterns:
         return
     values = {option: {value for each in seen.values() for value in each[option]}}
@@ -200,7 +200,7 @@ def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str
 
 
 def _look(repository: Repository, source: Source, asked: filters.Asked) -> tuple[set[str], filters.Values]:
-    """Return all tags of the newest revision of a source, and the values in its watched tags that `asked` needs."""
+    """Return all tags of a source's newest revision, and by filter the values in watched tags that `asked` needs."""
     revision = resolve(repository, "HEAD")
     trees = tags_of(repository, revision).ids
     if not trees:
@@ -301,7 +301,7 @@ def _check_environments(config: Config) -> None:
 
 
 def _report(config: Config, now: datetime) -> list[str]:
-    """Return a summary of the configuration, with the times at which digests are due after `now`."""
+    """Return the lines of a summary of the configuration, with the next times after `now` when digests are due."""
 
     def users(channel: str) -> list[str]:
         names = [each.name for each in config.subscriptions.values() if channel in channels_of(each)]
@@ -421,7 +421,7 @@ TEMPLATES_OPTION = click.option(
 
 
 def _of_own_templates(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command with `--templates-dir`, whose default is `templates_dir:` of the configuration, if any."""
+    """Return `command` with --templates-dir, whose default is `templates_dir:` of the configuration, if set."""
 
     @TEMPLATES_OPTION
     @CONFIG_OPTION

@@ -1,6 +1,6 @@
 """`cachewatch demo`: compare two revisions of a small repository, made of five real documents.
 
-The earlier revision is derived from them, because only one state of each is published: one package is missing, and the
+The earlier revision is made up, because only one state of each is published: it lacks one of the packages, and the
 others have an older version, older hashes or another stack.
 """
 
@@ -31,7 +31,7 @@ PUBLISHED = datetime(2025, 6, 1, 4, tzinfo=UTC)
 
 
 def build(folder: Path, day: datetime = PUBLISHED) -> None:
-    """Make the bare repository of the demo, with revisions of `day` and a week before, and a lock file."""
+    """Make the bare repository `folder` with revisions of `day` and of a week before, and put a lock file into it."""
     days = [(day - _WEEK, " (derived)", demo_documents("week-before")), (day, "", demo_documents())]
     contents = [content for _, _, documents in days for content in documents.values()]
     stacks = {stack for content in contents for stack in parse(content, DOCUMENT).facts["stacks"]}

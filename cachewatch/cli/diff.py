@@ -51,7 +51,7 @@ class GroupedOptions(click.Command):
         self.groups = groups
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options below the titles of their groups."""
+        """Write the options to the help, below the titles of their groups."""
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         records = {str(option.name): record for option in options if (record := option.get_help_record(ctx))}
         grouped = {name for names in self.groups.values() for name in names}
@@ -90,7 +90,7 @@ _MOST_WARNINGS = 20
 _NEW = (StatementKind.PACKAGE_ADDED, StatementKind.STACK_ADDED)
 _MOST_TAGS = 5
 
-# A function that makes a collector of packages, and one that writes them.
+# A function that makes a collector of changes, and one that writes changesets.
 Format = tuple[Callable[[], Collector], Callable[[Iterable[Changeset]], Iterator[bytes]]]
 
 
@@ -202,7 +202,7 @@ def diff(
 
 
 def _note_not_compared(repository: Repository, named: tuple[str, str] | None, after: str | None) -> None:
-    """Tell users how to compare uncommitted files or a folder, if they may have meant these."""
+    """Print how to compare a folder or uncommitted files with HEAD, if the user may have meant that."""
     root = next((folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / ".git").exists()), None)
     if named is not None and after is None and is_documents(named[0]):
         command = shlex.join(["cachewatch", "diff", NEWEST, named[0]])
@@ -216,7 +216,7 @@ def _note_not_compared(repository: Repository, named: tuple[str, str] | None, af
 
 
 def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
-    """Say of new packages and stacks that their tag had them not long before, if the history is indexed."""
+    """Print which new packages and stacks their tag had before; does nothing if there is no history index."""
     in_one_tag = [report for report in reports if report.before.tag == report.after.tag]
     new = [(one, report) for report in in_one_tag for one in report.statements if one.kind in _NEW]
     old, end = (new[0][1].before.revision, new[0][1].after.revision) if new else (None, None)
@@ -231,7 +231,7 @@ def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
-    """Return BEFORE and AFTER as named, with HEAD for a missing AFTER; None if neither was named."""
+    """Return the names of both sides, with HEAD for a missing AFTER; None if neither is given. Raises UsageError."""
     if before is None:
         return None
     if after is None and (found := split_range(before)) is not None:
@@ -249,7 +249,7 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
 
 
 def _by_why(context: click.Context, names: Sequence[str], **options: str | None) -> bool | None:
-    """Compare two lock files, or the specs of two hashes, like `why`; return whether they differ, None if they are neither."""
+    """Compare two lock files or two hashes as `why` does; return whether they differ, None if `names` are others."""
     with_effect = {"before", "after", "format_", "color", "output", "exit_code", "quiet"}
     if all(Path(name).suffix == ".lock" and Path(name).is_file() for name in names):
         what, arguments = "two lock files", ["--lock", *names]
@@ -278,7 +278,7 @@ def _by_why(context: click.Context, names: Sequence[str], **options: str | None)
 
 
 def _are_paths(named: tuple[str, str] | None, tags: Sequence[str], *, has_repo: bool) -> bool:
-    """Tell whether both sides are paths. Raises UsageError for an option that has no effect on these."""
+    """Tell whether both sides are paths. Raises UsageError if so, and an option is given that has no effect on them."""
     if named is None or needs_git(*named):
         return False
     if has_repo:
@@ -291,7 +291,7 @@ def _are_paths(named: tuple[str, str] | None, tags: Sequence[str], *, has_repo: 
 
 
 def _asked(named: tuple[str, str] | None, after: str | None) -> str:
-    """Return the beginning of the message that there is no catalogue: why one is needed."""
+    """Return why a catalogue is needed, as the beginning of the message that there is none; "" if nothing was named."""
     if named and after is None and is_documents(named[0]):
         return f"{named[0]} alone is compared with {NEWEST} of a catalogue (name a second path to compare two), and "
     missing = " and ".join(name for name in dict.fromkeys(named or ()) if not is_documents(name))
@@ -299,7 +299,7 @@ def _asked(named: tuple[str, str] | None, after: str | None) -> str:
 
 
 def _compared(named: tuple[str, str] | None, repository: Repository | None, selection: Selection) -> Comparison:
-    """Compare the two sides; if none was named, the newest revision and the one before it."""
+    """Return the comparison of the `named` sides; if None, of the newest revision with the one before it."""
     if named is None:
         assert repository is not None  # only paths need none
         named = newest_two(repository)
@@ -311,7 +311,7 @@ def _compared(named: tuple[str, str] | None, repository: Repository | None, sele
 def _explained(
     compared: Iterable[Changeset], opened: Repository | None, selection: Selection, stack: ExitStack
 ) -> Iterable[Changeset]:
-    """Return changesets that say why specs were rebuilt; another git process reads the graphs, until `stack` ends."""
+    """Add the causes of rebuilds to changesets; `stack` closes the git process that reads the dependency graphs."""
     if opened is None:
         raise UsageError("--why compares revisions: files and folders have no dependency graph")
     causes = extensions().hook.causes(repository=stack.enter_context(closing(opened.reopened())))
@@ -329,7 +329,7 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, output: str | None) -> Format:
-    """Return the class of the collector for the format `name`, and the writer."""
+    """Return the class of the collector, and the writer, for the format `name` or "stat"."""
     if name in ("json", "jsonl"):
         return JsonCollector, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
     if name == "csv":
@@ -350,7 +350,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, output: str | None
 
 
 def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Changeset]:
-    """Yield the changesets, and add each to `done` when it has been written, for the exit code."""
+    """Yield the changesets, and add each to `done` after the caller has written it."""
     for changeset in found:
         yield changeset
         done.append(changeset)
@@ -364,7 +364,7 @@ def _checked(
     *,
     names_tags: bool,
 ) -> Iterator[bytes]:
-    """Yield which tags are compared, if there are several, and `pieces`; then check the names in `filters`."""
+    """Yield `pieces`, with `names_tags` after a list of the compared tags if several; then check the `filters`."""
     tags = [safe(pair.after.tag or pair.before.tag or "") for pair in comparison.pairs]
     if names_tags and not filters["tag"] and len(tags) > 1:
         text = f"{len(tags):,} tags compared: {first_of(tags, _MOST_TAGS)} (--tag {tags[0]} selects one)"
@@ -374,7 +374,7 @@ def _checked(
 
 
 def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: Globs, selection: Selection) -> None:
-    """Print on standard error which changes made `--fail-on` apply."""
+    """Print on standard error which changes made `--fail-on` apply, for each of its values `words`."""
     if fail_on.is_open or not any(fail_on(kind) for report in reports for kind in report.kinds):
         return
     for word in [word for word in words if not word.startswith("!")] or [" ".join(words)]:

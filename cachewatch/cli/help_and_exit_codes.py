@@ -1,4 +1,4 @@
-"""Help for users who type a command line: `cachewatch help`, examples, errors that suggest the right names."""
+"""The command `help`, examples in the help of commands, errors that suggest the right name, and exit codes."""
 
 import re
 import sys
@@ -40,16 +40,16 @@ _NOT_ONE = re.compile(r"'(.*)' is not one of ", re.DOTALL)
 
 
 class SuggestingGroup(click.Group):
-    """A group that loads a command when it is called, and suggests a name for one that does not exist."""
+    """A group that loads a command when it is called, and suggests a similar name if there is no such command."""
 
     rows: Mapping[str, Command] = MappingProxyType({})  # the commands and subcommands to load, by name
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands of this group."""
+        """Return the names of the commands of this group, sorted, without those of its subgroups."""
         return sorted({*super().list_commands(ctx), *(name for name in self.rows if " " not in name)})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Load a command of this group; if it is a group, pass it its subcommands."""
+        """Load and return the command `name`, a group with its subcommands; None if there is no such command."""
         row = self.rows.get(name)
         command = load(row.object) if row else super().get_command(ctx, name)
         if isinstance(command, SuggestingGroup) and row:
@@ -58,7 +58,7 @@ class SuggestingGroup(click.Group):
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the commands by section of the help, without loading lazy ones."""
+        """Write the commands to the help, by section, without loading them."""
         rows = {name: (row.section, row.summary) for name, row in self.rows.items() if " " not in name}
         rows |= {name: ("", one.get_short_help_str(100)) for name, one in self.commands.items()}
         width = max(map(len, rows), default=0)
@@ -70,7 +70,7 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; `help COMMAND` is `COMMAND --help`. Raises UsageError with a similar name."""
+        """Find the command; `help X` becomes `X --help`. Raises UsageError, with a similar name, if there is none."""
         name = args[0]
         if name == "help" and self.rows and f"help {(args[1:] or [''])[0]}" not in self.rows:
             return self.resolve_command(ctx, [*args[1:], "--help"])
@@ -82,7 +82,7 @@ class SuggestingGroup(click.Group):
 
 
 def run_and_exit(command: click.Group) -> NoReturn:
-    """Run the command line and exit; an expected error is printed as one sentence and has its own exit code."""
+    """Run `command` and exit; print an expected error as one sentence, and exit with the code of its class."""
     try:
         status = command.main(prog_name="cachewatch", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -108,7 +108,7 @@ def _fail(code: int, text: str) -> NoReturn:
 
 
 def _explained(error: click.ClickException) -> str:
-    """Return the message for `error`, with the usage of the command if its arguments are wrong."""
+    """Return the message for `error`, with the usage of the command if an argument is missing or superfluous."""
     context = getattr(error, "ctx", None)
     if not isinstance(error, click.UsageError) or context is None:
         return f"cachewatch: {_lowered(error.format_message())}"
@@ -150,12 +150,12 @@ def _named(param: click.Parameter, context: click.Context) -> str:
     return param.opts[-1] if isinstance(param, click.Option) else param.make_metavar(context)
 
 
-# Parts of a spec for `show` that other commands take as options.
+# How to write in a spec for `show` what other commands take as an option.
 _IN_SPECS = {name: f"{name}=VALUE" for name in ("stack", "target", "os")} | {"compiler": "%NAME", "versions": "@RANGE"}
 
 
 def _meant_option(name: str, command: click.Command) -> str:
-    """Return the end of an error message that suggests what was meant by the unknown option `name`."""
+    """Return the end of an error message: what the unknown option `name` probably meant; "" if unknown."""
     word = name.lstrip("-")
     options = {opt: one for one in command.params if isinstance(one, click.Option) for opt in one.opts}
     form = options["--format"].type if "--format" in options else None

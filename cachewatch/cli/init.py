@@ -1,4 +1,4 @@
-"""`cachewatch init`: write a short configuration file that works."""
+"""`cachewatch init`: write a short, commented configuration file."""
 
 import json
 import os
@@ -100,7 +100,7 @@ def init(*, file: Path, **options: Any) -> None:
 
 
 def _values(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the values for the template of the configuration file, quoted for YAML."""
+    """Check the options, and return the values for the template of the configuration file, quoted for YAML."""
     zone = check_zone(options["timezone"])
     parse_when(options["when"], zone)
     host, port = _server(options["smtp"])
@@ -136,7 +136,7 @@ def _name_of(source: str) -> str:
 
 
 def _look(source: str, layout: Layout, since: str | None) -> Collection[str]:
-    """Return the tags of a local source; warn if there are none. Raises UsageError if `since` is unknown."""
+    """Return the tags of a local source; warn if there are none. Raises UsageError if it has no revision `since`."""
     try:
         if folders.is_plain(Path(source)):
             if since:

@@ -51,7 +51,7 @@ from cachewatch.store.transactions_and_upgrades import copy_rows
 
 
 def _summary(context: Context, before: ServiceStatus, begun: datetime) -> list[str]:
-    """Return a summary for a terminal of the pass that began at `begun`; `before` is the status at that time."""
+    """Return the lines that sum up the pass that began at `begun`; `before` is the status at that time."""
     after = read_status(context)
     with context.database.read() as connection:
         newest = deliveries.find(connection, limit=500)
@@ -136,7 +136,7 @@ def daemon(*, config: Config, log_format: str) -> int:
 
 
 def _opened(config: Config, form: str) -> Context:
-    """Open the state; this process must already hold its lock on this host."""
+    """Open the state, of which this process must hold the lock on this host; log in the format `form`."""
     database = open_database(config.database, is_checked=True)
     # The clock by its name here, which the model and the crash tests replace.
     return Context(config=config, database=database, log=open_log(form), clock=utc_now)
@@ -215,7 +215,7 @@ def preview(
 
 
 def _in_colours(text: str, listed: Sequence[Section]) -> Iterator[str]:
-    """Yield the lines of a digest; the headings of its table are coloured by what they mean."""
+    """Yield the lines of the digest `text`; colour the headings of its sections `listed` by what they mean."""
     paint = palette().paint
     meanings = {str(kind): colour for kind, colour in COLOURS_OF_KINDS.items()}
     meanings |= {str(name): colour for name, (_, colour) in MEANINGS.items()}
@@ -226,7 +226,7 @@ def _in_colours(text: str, listed: Sequence[Section]) -> Iterator[str]:
 
 
 def _stream(config: Config, subscription: str | None, name: str) -> Stream:
-    """Return a stream of the subscription, or of the only one. Raises UsageError, with all names, if there is none."""
+    """Return the stream `name` (regular or urgent) of a subscription; None is the only one. Raises UsageError."""
     names = ", ".join(config.subscriptions) or "none"
     if not subscription and len(config.subscriptions) != 1:
         raise UsageError(f"preview needs a subscription; configured: {names}")
@@ -241,9 +241,9 @@ def _stream(config: Config, subscription: str | None, name: str) -> Stream:
 
 @contextmanager
 def _state(config: Config, stream: Stream, since: str | None) -> Iterator[Context]:
-    """Open the state as the next pass would find it, with the newest revisions of sources on this machine.
+    """Open the state that the next pass would find: a temporary copy, if sources have to be fetched for it.
 
-    Before the first pass, it has only the sources that this pass would fetch.
+    Fetches sources on this machine; before the first pass, also git sources from which an earlier revision is needed.
     """
     here = [each for each in stream.sources if _is_here(each)]
     with ExitStack() as stack:
@@ -275,7 +275,7 @@ def _state(config: Config, stream: Stream, since: str | None) -> Iterator[Contex
 
 
 def _fetched(context: Context, sources: Sequence[Source]) -> Iterator[tuple[str, str]]:
-    """Fetch sources one after the other, and yield the name and the error of each that cannot be read."""
+    """Fetch `sources`; yield the name and the error of each that cannot be read."""
     for source in sources:
         if not poll(context, source):
             with context.database.read() as connection:
@@ -308,7 +308,7 @@ class _Preview:
         self.is_sent = is_due and not is_left_out(stream, state, self.draft, service.clock())
 
     def notes(self) -> Iterator[str]:
-        """Yield notes: why there is no digest, when it is sent, or what is missing in it."""
+        """Yield notes for the user: why there is no digest, when it is sent, or what is missing in it."""
         stream, state, since = self._stream, self._state, self._since
         with self._service.database.read() as connection:
             empty = [health.get(connection, AlertKey(AlertKind.SOURCE_EMPTY, each.name)) for each in stream.sources]
@@ -357,7 +357,7 @@ class _Preview:
             return first_revision(repository, source, resolve(repository, newest)).commit == newest
 
     def _later(self) -> str:
-        """Return when the digest is due, in words; "" if it is due now."""
+        """Return when the digest is due, in words (on Monday ...); "" if it is due now."""
         now, stream = self._service.clock(), self._stream
         own = stream.subscription.name, stream.name
         planned = next(e.due for e in read_status(self._service).streams if (e.subscription, e.stream) == own)
@@ -367,7 +367,7 @@ class _Preview:
 
 
 def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> bytes:
-    """Return the bytes that the first suitable channel sends in the format `form`."""
+    """Return what the first suitable channel sends in the format `form`. Raises UsageError if "eml" has no mail."""
     # Mails have no Markdown, and name attachments.
     mails = [each for each in packed if isinstance(config.channels[each.channel], MailConfig)]
     others = (each for each in packed if each not in mails)

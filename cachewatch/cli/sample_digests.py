@@ -1,4 +1,4 @@
-"""Sample digests and notices, to try templates and channels on."""
+"""A sample digest and a sample notice, with which templates are tried."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -45,7 +45,7 @@ _AFTER = Side(
 
 
 def sample_digest() -> values.Digest:
-    """Return a digest that has everything once that templates can show."""
+    """Return a made-up digest that contains everything that templates can show."""
     span = values.Span(
         source="public",
         address="https://github.com/spack/cache.spack.io.git",
@@ -101,7 +101,7 @@ def _environment() -> CoverageChange:
 
 
 def sample_notice() -> values.Notice:
-    """Return a notice to operators about something that never happened."""
+    """Return a made-up notice to operators."""
     return values.Notice(
         key="1" * 64,
         created=_CREATED,
@@ -223,7 +223,7 @@ def _of(
     losses: tuple[OwnedLoss, ...] = (),
     **more: Any,
 ) -> Statement:
-    """Return a statement with one line, about one package."""
+    """Return a made-up statement on one package, with one line; `before` and `after` are versions, or ""."""
     sides: dict[str, Any] = {"before": tuple(filter(None, [before])), "after": tuple(filter(None, [after]))}
     story = Story(kind=kind, places=places, of_stacks=2 + len(more.get("behind", ())), **sides, **more)
     stacks = frozenset(place.stack for place in places)

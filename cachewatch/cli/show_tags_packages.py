@@ -1,4 +1,4 @@
-"""The commands that list what a revision has: `show`, `tags`, `stacks` and `packages`; and of an environment, `coverage`."""
+"""The commands that list the contents of a revision: `show`, `tags`, `stacks`, `packages` and `coverage`."""
 
 import re
 from collections import defaultdict, deque
@@ -125,9 +125,10 @@ def _paragraphs(blocks: Iterable[Iterable[str]]) -> Iterator[bytes]:
 
 
 def _packages(name: str, catalogue: "_Catalogue", given: Sequence[str]) -> list[tables.ShownPackage]:
-    """Return the packages that match `name`, each with the specs that do. Raises UsageError if there are none.
+    """Return the packages that match `name`, each with only its matching specs. Raises UsageError if there are none.
 
-    With options `given` that choose a revision, a name without a slash is no folder but a package.
+    `name` is a spec, a glob, or the path of a document. If options that choose a revision are `given`, it is taken for
+    a path only if it looks like one, and then refused.
     """
     is_path = "/" in name or name.endswith((*tag_names.ENDINGS, ".lock")) or not name.strip(".-")
     if (is_path or not given) and folders.is_documents(name):
@@ -166,7 +167,7 @@ def _chosen_specs(shown: tables.ShownPackage, matches: Callable[[str, Signature]
 
 
 def _nothing_so(document: Document, asked: SpecPattern) -> str:
-    """Return the sentence that a package has no matching spec, with the values that it has instead."""
+    """Return the message that no spec of a package matches `asked`, with the values that there are instead."""
     signatures = document.specs.counts
     if not signatures:
         return "its document has no specs"
@@ -182,7 +183,7 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
 
 
 def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str:
-    """Return the sentence that no spec has a variant with a given name; "" if all names exist."""
+    """Return the message that no spec has a variant that `asked` contains; "" if all these variants exist."""
     names = {variant_name(variant) for signature in signatures for variant in signature.variants}
     unknown = dict.fromkeys(one.variant for one in asked.conditions if one.variant and one.variant not in names)
     if not unknown:
@@ -192,7 +193,7 @@ def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str
 
 
 def _values(asked: SpecCondition, signatures: Iterable[Signature]) -> str:
-    """Return the values that specs have for a condition, sorted, in words."""
+    """Return the values of specs for the attribute that the condition `asked` is about, sorted, as one text."""
     values = {value for each in signatures for value in asked.values(each)}
     if asked.what == "versions":
         return ", ".join(sorted_versions(values))
@@ -202,13 +203,13 @@ def _values(asked: SpecCondition, signatures: Iterable[Signature]) -> str:
 
 
 class _Catalogue:
-    """The repository of the catalogue; it is opened when it is first needed."""
+    """A revision in the repository `repo` (None is the usual one), which is opened when it is first needed."""
 
     def __init__(self, repo: str | None, revision: str, line: terminal.ProgressLine, stack: ExitStack) -> None:
         self._repo, self._revision, self._line, self._stack = repo, revision, line, stack
 
     def package(self, asked: SpecPattern) -> tables.ShownPackage:
-        """Return one package, with the revision that last changed it."""
+        """Return the package of `asked`, with the revision that last changed it. Raises UnknownRevision if none."""
         try:
             read = read_package(*self._opened, asked.package)
         except UnknownRevision as error:
@@ -222,7 +223,7 @@ class _Catalogue:
         return tables.ShownPackage(document, read.side, read.unchanged_since)
 
     def until(self, asked: SpecPattern) -> str:
-        """Return the last day on which the tag had a matching spec, as the end of a sentence; "" without an index."""
+        """Return the last day on which the tag had a matching spec, as the end of a message; "" if unknown."""
         repository, revision = self._opened
         tag = revision.tag or tag_names.DEFAULT_TAG
         if (past := extensions().hook.past(repository=repository, log=None)) is None:
@@ -232,7 +233,7 @@ class _Catalogue:
         return f"; in {safe(tag)} until {day}" if day else ""
 
     def elsewhere(self, asked: SpecPattern) -> str:
-        """Return which other tags of the revision have a matching spec, as the end of a sentence."""
+        """Return which other tags of the revision have a matching spec, as the end of a message; "" if none."""
         repository, revision = self._opened
         own = revision.tag or tag_names.DEFAULT_TAG
         tags = tag_names.in_order(tags_of(repository, revision).ids)
@@ -246,12 +247,12 @@ class _Catalogue:
         return f"; {first_of(others)} {'has' if len(others) == 1 else 'have'} it (--tag)" if others else ""
 
     def packages(self, pattern: str) -> Iterator[tables.ShownPackage]:
-        """Yield all packages whose names match `pattern`."""
+        """Yield all packages whose names match the glob `pattern`."""
         listing = list_revision(*self._opened, Globs([pattern]))
         yield from (tables.ShownPackage(document, listing.side) for document in _documents(listing, self._line))
 
     def specs(self, beginnings: Sequence[str]) -> list[tables.ShownSpec]:
-        """Return the specs whose hashes begin with one of `beginnings`. Raises UsageError if no spec does."""
+        """Return the specs whose hashes begin with one of `beginnings`. Raises UsageError if one matches none."""
         listing = list_revision(*self._opened, Globs())
         wanted = [each.encode() for each in beginnings]
         matching = [
@@ -293,7 +294,7 @@ def _parse(content: bytes | str, path: str, package: str = "") -> Document:
 
 
 def _listing(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds the patterns and options of a listing of `what` (tags, say) to a command."""
+    """Return a decorator that adds the arguments and options of a list of `what` (tags, say) to a command."""
     return terminal.with_options(
         click.argument("patterns", metavar="[GLOB]...", nargs=-1, shell_complete=completing(what)),
         rev_option(),
@@ -331,7 +332,7 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
 
 
 def _is_doubtful(content: bytes) -> bool:
-    """Tell whether `content` does not begin like a document, or has no specs; it is much faster than parsing it."""
+    """Tell whether `content` does not begin like a document, or has no list of specs; much faster than parsing."""
     return not (content.removeprefix(BOM).startswith(b"---") and b"spec_details" in content)
 
 
@@ -398,9 +399,9 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
 
 
 def _list(repository: Repository, name: str, wanted: Globs, faults: list[Diagnostic]) -> Listing:
-    """List the documents of packages that match `wanted` in a revision. Raises UsageError if none match.
+    """List the documents of packages that match `wanted` in the revision `name`. Raises UsageError if no package does.
 
-    Files that have the name of documents but are none are added to `faults`.
+    Adds files that have the name of a document but are none to `faults`.
     """
     revision = resolve(repository, name)
     listing = list_revision(repository, revision, wanted)
@@ -418,7 +419,7 @@ def _documents(
     faults: list[Diagnostic] | None = None,
     may_have: Callable[[bytes], bool] = lambda _: True,
 ) -> Iterator[Document]:
-    """Yield the documents of `listing`; unreadable ones are added to `faults`, or reported at once if that is None."""
+    """Yield the readable documents of `listing`; add others to `faults`, or warn of them at once if that is None."""
     line.begin(sum(blob.size for blob in listing.blobs.values()))
     for document in read_documents(listing, progress=line.advance, may_have=may_have):
         if not isinstance(document, Diagnostic):
@@ -430,7 +431,7 @@ def _documents(
 
 
 def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Return the `names` that match; if none does, raise UsageError: no `what` (a package, say) matches."""
+    """Return the `names` that match. Raises UsageError (no package matches, if `what` is "package") if none do."""
     wanted = Globs(patterns)
     chosen = list(filter(wanted, names))
     if patterns and not chosen:
@@ -441,7 +442,7 @@ def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[st
 def _end(
     listed: Sequence[tables.Listed], what: str, faults: Sequence[Diagnostic], *, format_: str, output: str | None
 ) -> int:
-    """Write a listing, and warn of every unreadable document; return exit code 4 if a document was lost, else 0."""
+    """Write a list of `what`, and warn of `faults`; return the exit code: 4 if a document was unreadable, else 0."""
     pieces = tables.write_listing(listed, what, format_, terminal.palette(output), terminal.width())
     terminal.write(pieces, output, is_for_people=format_ in ("text", "names"))
     terminal.warn_of(faults)

@@ -78,10 +78,10 @@ _FILTERS = with_options(
 
 
 class _ListingGroup(SuggestingGroup):
-    """A group that calls its command `list` if no command is named; it then takes the options of `list`."""
+    """A group that calls its command `list`, with the options given, if no command is given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert `list` before the options if no command is named."""
+        """Insert `list` before the options if no command is given."""
         is_named = any(not arg.startswith("-") for arg in args[:1]) or set(args) & set(ctx.help_option_names)
         return super().parse_args(ctx, args if is_named or ctx.resilient_parsing else ["list", *args])
 
@@ -231,7 +231,7 @@ def restore(*, config: Config, channel: str, targets: tuple[str, ...]) -> None:
 
 
 def _chosen(config: Config, *, state: str | None, channel: str | None, target: str | None) -> tuple[int, ...]:
-    """Return the numbers of the deliveries that match the options, oldest first. Raises UsageError if none do."""
+    """Return the ids of the deliveries that match the options, oldest first. Raises UsageError if none match."""
     if not (state or channel or target):
         raise UsageError("name a delivery by its number, or choose some by --dead, --open, --channel or --target")
     with reading(config) as context, context.database.read() as connection:
@@ -321,7 +321,7 @@ def move(*, source: str, target: str, password_file: str | None) -> None:
 
 
 def _check_places(source: StatePlace, target: StatePlace) -> None:
-    """Raise UsageError if `source` is not the place of a state, or if it is the same as `target`."""
+    """Raise UsageError if there is no state at `source`, or if `target` is the same place."""
     if isinstance(source, Path) and not source.is_file() and not has_state(source):
         raise UsageError(f"{source}: there is no such state")
     folder = source.parent if isinstance(source, Path) and source.name == NAME else source
@@ -331,7 +331,7 @@ def _check_places(source: StatePlace, target: StatePlace) -> None:
 
 
 def _source_state(place: StatePlace, stack: ExitStack) -> Database:
-    """Open the state to copy, which no process may be using; a backup is copied and upgraded first."""
+    """Open the state at `place` for reading, and lock it; a backup is first copied and upgraded, until `stack` ends."""
     if isinstance(place, Path) and place.is_file():
         folder, backup = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-"))), place
         shutil.copyfile(backup, folder / NAME)

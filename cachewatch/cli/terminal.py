@@ -1,4 +1,4 @@
-"""The output of commands: data to standard output, a pager or a file, and progress to the terminal."""
+"""The output of commands: data to standard output, a pager or a file; messages and progress to standard error."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ from cachewatch.report.json_and_csv import pretty_json
 
 
 def tell(text: str) -> None:
-    """Print lines for the user on standard error, if it can be written; those wider than a terminal are folded."""
+    """Print lines on standard error, folded to the width of the terminal; do nothing if it cannot be written."""
     try:
         for line in fitted(text.splitlines(), _columns() if is_drawing() else None):
             click.echo(line, err=True)
@@ -37,7 +37,7 @@ def tell(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print a sentence for the user on standard error."""
+    """Print a sentence on standard error, after `cachewatch:`."""
     tell(f"cachewatch: {safe(text)}")
 
 
@@ -50,7 +50,7 @@ _SIDES = {"before": " (BEFORE)", "after": " (AFTER)", "both": " (BEFORE and AFTE
 
 
 def warn_of(faults: Iterable[Diagnostic], *, most: int | None = None, more: str = "") -> None:
-    """Print a warning for each fault of a document; after `most` of them, only their number and `more`."""
+    """Print a warning for each fault of a document; beyond `most` of them, only their number, followed by `more`."""
     problems = list(faults)
     for each in problems[:most]:
         warn(f"{each.path}: {each.kind}: {each.message}{_SIDES.get(each.side, '')}")
@@ -64,7 +64,7 @@ def warn_of_graph(what: str) -> None:
 
 
 def is_drawing() -> bool:
-    """Tell whether standard error is a terminal to draw on."""
+    """Tell whether standard error is a terminal, where progress can be drawn."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
@@ -74,7 +74,7 @@ _MANY_PIECES = 500
 
 
 class ProgressLine:
-    """Shows progress on one line of standard error, if it is a terminal and `is_wanted`."""
+    """Shows progress on one line of standard error, if that is a terminal and `is_wanted`; `doing` begins the line."""
 
     def __init__(self, doing: str = "comparing", *, is_wanted: bool = True) -> None:
         self._doing = doing
@@ -85,14 +85,14 @@ class ProgressLine:
         self._total = self._done = self._done_at_start = 0
 
     def begin(self, total: int, done: int | None = None) -> None:
-        """Begin work on `total` bytes; if `done` is given, on `total` pieces, `done` of which are finished."""
+        """Begin work on `total` bytes; if `done` is given, on `total` pieces, `done` of which are already finished."""
         self._done = self._done_at_start = done or 0
         is_long = total - self._done >= (LONG_BYTES if done is None else _MANY_PIECES)
         self._total = total if self._is_shown and is_long else 0
         self._start = monotonic()
 
     def advance(self, size: int) -> None:
-        """Count `size` more bytes or pieces as done, and draw the line."""
+        """Count `size` more bytes (or pieces) as done, and draw the line if the work is long."""
         if not self._total:
             return
         self._done += size
@@ -103,7 +103,7 @@ class ProgressLine:
         self._draw("" if share >= 1 else f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}{left}")
 
     def count(self, done: int) -> None:
-        """Count `done` more pieces, and draw their number, without a total."""
+        """Count `done` more pieces as done, and draw how many are, for work whose total is unknown."""
         if self._is_shown:
             self._done += done
             self._draw(f"{self._doing}: {self._done:,}")
@@ -114,7 +114,7 @@ class ProgressLine:
             self.show("" if line.rstrip().endswith("done.") else line.strip())
 
     def show(self, text: str) -> None:
-        """Show a text until the next one."""
+        """Draw `text` on the line, in place of what is there."""
         if self._is_shown:
             self._draw(safe(text))
 
@@ -152,7 +152,7 @@ COLOR_OPTION = click.option(
 
 
 def format_option(*forms: str) -> Callable[[Any], Any]:
-    """Return the options --format, which takes one of `forms` (the first is the default), and --color."""
+    """Return a decorator that adds --color and --format, which takes one of `forms`; the first is the default."""
     form = click.option("--format", "format_", type=click.Choice(forms), default=forms[0], help="Output format.")
     return with_options(form, COLOR_OPTION)
 
@@ -185,9 +185,9 @@ def is_on_terminal() -> bool:
 
 
 def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = False) -> None:
-    """Write `pieces` to standard output one by one, or to `file` when all exist, unless it is a device or a pipe.
+    """Write `pieces` to standard output (`file` is None or "-") one by one, or to `file`, which is replaced at the end.
 
-    With `is_for_people`, a terminal is written to through the user's pager.
+    If `is_for_people`, uses the user's pager on a terminal. Raises UsageError if the output cannot be written.
     """
     if file is None or file == "-":
         context = click.get_current_context(silent=True)
@@ -208,7 +208,7 @@ def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = Fa
 
 
 def width() -> int | None:
-    """Return the greatest width of lines for people; None without a limit, if standard output is no terminal."""
+    """Return the maximum width of lines for people, in columns; None for no limit, if output goes to no terminal."""
     return _columns() if is_on_terminal() or os.environ.get("COLUMNS") else None
 
 
@@ -217,20 +217,20 @@ def _columns() -> int:
 
 
 def write_lines(lines: Iterable[str], file: str | None = None) -> None:
-    """Write lines to standard output, through the user's pager if it is a terminal, or to `file`; states have colours."""
+    """Write lines, with coloured words for states, to `file`, or to standard output (on a terminal, to the pager)."""
     states = palette(file).states
     write((f"{line}\n".encode() for line in fitted(map(states, lines), width())), file, is_for_people=True)
 
 
 def write_text(text: str) -> None:
-    """Write a text that may be used as it is; to a terminal as lines that fit, through the user's pager."""
+    """Write `text` to standard output unchanged; on a terminal to the user's pager, folded to the width."""
     if is_on_terminal():
         text = "".join(f"{line}\n" for line in fitted(text.splitlines(), width()))
     write([text.encode()], None, is_for_people=True)
 
 
 def write_json(what: str, value: object) -> None:
-    """Write a value as a JSON object with the name of its schema; a list is put under the key `what`."""
+    """Write `value` as JSON, with the name of the schema `what`; unless it is an object, under the key `what`."""
     plain = msgspec.to_builtins(value)
     plain = {"schema": f"cachewatch.{what}/1"} | (plain if isinstance(plain, dict) else {what: plain})
     write([pretty_json(plain)], None)

@@ -1,6 +1,6 @@
-"""Find the configuration file and read it into a checked `Config`; every mistake is reported with its line.
+"""Find the configuration file and read it into a checked `Config`; report every mistake with its line.
 
-Every scalar stays text as written, so that 07:30 is no number and `no` no boolean unless the type of a key says so.
+Values stay text as written until the type of their key converts them: 07:30 is no number, and `no` is no boolean.
 """
 
 import os
@@ -24,7 +24,7 @@ from cachewatch.runtime.untrusted_files import folder_around, read_inside
 
 
 def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
-    """Return the Config of the file's tree `node`. Raises ConfigError with all mistakes."""
+    """Return the Config in `node`, the root of the file. Raises ConfigError with all mistakes, if any."""
     values = node.plain | {NOT_A_KEY: node.file}
     _look_ahead(values, context)
     try:
@@ -49,7 +49,7 @@ def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
 
 
 def _look_ahead(values: Mapping[str, Any], context: ConfigContext) -> None:
-    """Store in `context` the names and settings that other sections use, even if their own sections have mistakes."""
+    """Store names and settings that several sections need in `context`, before the sections are checked."""
     sources, subscriptions, channels = (
         section if isinstance(section := values.get(name), dict) else {}
         for name in ("sources", "subscriptions", "channels")
@@ -80,9 +80,9 @@ _HINTS = {
 
 
 def read_config(given: Path | None, *, with_secrets: bool = True) -> Config:
-    """Read and check the file `given`, or else the usual one, and `subscriptions.d/*.yaml` beside it.
+    """Read and check the file `given` (None is the usual one), and `subscriptions.d/*.yaml` beside it.
 
-    Without `with_secrets`, all secrets are empty. Raises ConfigError, whose message lists every mistake with its line.
+    If not `with_secrets`, no secret is read now. Raises ConfigError, whose message lists every mistake with its line.
     """
     path = given or usual_config()
     if path is None:
@@ -99,7 +99,7 @@ def read_config(given: Path | None, *, with_secrets: bool = True) -> Config:
 
 
 def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: ConfigContext) -> None:
-    """Add the subscriptions in the files of `subscriptions.d`, which contain nothing else, to `entries`."""
+    """Add the subscriptions in the files of `subscriptions.d` beside `path` to `entries`, in place."""
     main = entries.get("subscriptions")
     known = dict(main.value) if main and isinstance(main.value, Mapping) else {}
     folder, files = path.parent / "subscriptions.d", []
@@ -123,7 +123,7 @@ def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: Conf
 
 
 def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNode]:
-    """Return the keys and values of a section; if `node` is no section, record a mistake and raise Broken."""
+    """Return the keys and values of a section. Raises Broken, with a mistake in `context`, if `node` is no section."""
     if not isinstance(node.value, Mapping):
         context.note(node, holds(node.plain, "section"))
         raise Broken
@@ -131,7 +131,7 @@ def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNod
 
 
 def _read_file(path: Path, context: ConfigContext, *, is_ours: bool) -> Mapping[str, ConfigNode]:
-    """Return the sections of a YAML file; if it cannot be read, record a mistake and raise Broken."""
+    """Return the sections of a YAML file. Raises Broken, with a mistake in `context`, if it cannot be read."""
     content, line = b"", 0
     try:
         if is_ours:
@@ -157,7 +157,7 @@ def _read_file(path: Path, context: ConfigContext, *, is_ours: bool) -> Mapping[
 
 
 class _Tree:
-    """Converts YAML nodes to values with lines; a node with several aliases is converted once."""
+    """Converts the YAML text of `file` to ConfigNodes; a node to which several aliases refer is converted once."""
 
     def __init__(self, file: Path, context: ConfigContext) -> None:
         self._make = partial(ConfigNode, file=file)
@@ -174,7 +174,7 @@ class _Tree:
         return self._node(root, 1, "", ()) if root else self._make(value={}, line=1, path="")
 
     def _node(self, node: yaml.Node, line: int, path: str, around: tuple[yaml.Node, ...]) -> ConfigNode:
-        """Convert a YAML node to a ConfigNode; `line` is the line of its key, `around` the nodes that contain it."""
+        """Convert a YAML node to a ConfigNode; `line` is that of its key, `around` are the nodes that contain it."""
         if node in around:
             self._refuse(node, path, f"contains itself; {_HINTS['alias']}")
         if node not in self._made:
@@ -216,7 +216,7 @@ def _line_of(at: Any) -> int:
 
 
 def _explain(error: yaml.YAMLError, content: bytes) -> tuple[int, str]:
-    """Return the line of a YAML error (of a construct that is not closed, where it begins), and the message."""
+    """Return the line of a YAML error (for a bracket or quote that is not closed, where it opens), and a message."""
     text = " ".join(str(error).split())
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or text
     hint = next((hint for words, hint in _HINTS.items() if words in text), "check the line, and the one above it")
@@ -232,7 +232,7 @@ VARIABLE = "CACHEWATCH_CONFIG"
 
 
 def usual_config() -> Path | None:
-    """Return the path of the configuration that is read if none is given: $CACHEWATCH_CONFIG or the first usual one."""
+    """Return the path of the configuration to read by default: $CACHEWATCH_CONFIG or a usual file; None without."""
     named = os.environ.get(VARIABLE)
     return Path(named) if named else next((place for place in _places() if place.is_file()), None)
 

@@ -1,8 +1,8 @@
 """Times as people write and read them: schedules, durations, sizes and dates.
 
-A schedule is a set of crontab lines, which cronsim evaluates, so that all schedules share one arithmetic of days,
-months and daylight saving. A time that the clock skips in spring is due at the end of the gap; one that occurs twice
-in autumn is due once.
+A schedule is a set of crontab lines. The library cronsim evaluates them all, with their days, months and daylight
+saving time. A time of day that the clock skips in spring is due at the end of the gap; one that occurs twice in autumn
+is due once.
 """
 
 import re
@@ -22,7 +22,7 @@ _TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
-    """When digests are due; without crontab lines, with each new revision."""
+    """When digests are due: at all times that match a crontab line; without lines, with each new revision."""
 
     lines: tuple[str, ...] = ()  # of a crontab; each of their moments is due
     words: str
@@ -43,7 +43,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
 
 
 def check_zone(name: str) -> str:
-    """Return `name` if it is a known time zone. Raises ConfigError otherwise."""
+    """Return `name` unchanged if it is a known time zone. Raises ConfigError if not."""
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -86,7 +86,7 @@ def parse_when(text: str, zone: str = "UTC") -> Schedule:
 
 
 def parse_days(text: str) -> frozenset[int]:
-    """Parse `mon`, `mon,thu` or `sat-sun` to numbers of days (0 is Monday)."""
+    """Parse `mon`, `mon,thu` or `sat-sun` to numbers of days: Monday is 0. Raises ConfigError for other words."""
     days: set[int] = set()
     for part in text.lower().split(","):
         first, dash, last = (piece.strip() for piece in part.partition("-"))
@@ -97,7 +97,7 @@ def parse_days(text: str) -> frozenset[int]:
 
 
 def _monthly(day: str) -> tuple[list[str], str]:
-    """Return crontab fields for a day of each month, and words; shorter months use their last day."""
+    """Return the fields of crontab lines for a day of every month, or its last day if it is shorter; and words."""
     if day != "last" and not (day.isascii() and day.isdigit() and 1 <= int(day) <= 31):
         raise ConfigError(f"{day!r} is not a day of a month; write 1 to 31, or last")
     if day in ("last", "31"):
@@ -122,7 +122,7 @@ SIZE = r"^\d{1,12} ?(B|kB|MB|GB|KiB|MiB|GiB)?$"
 
 
 def parse_duration(text: str) -> timedelta:
-    """Parse a duration such as 30s, 5m, 1h30m, 4d, 2w or 2y (of 365 days)."""
+    """Parse a duration such as 30s, 5m, 1h30m, 4d, 2w or 2y (of 365 days). Raises ConfigError for other texts."""
     if not re.fullmatch(DURATION, text, re.ASCII):
         raise ConfigError(f"{text!r} is not a duration; write 30s, 5m, 1h, 4d, 2w or 2y")
     seconds = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(_PART, text))
@@ -132,7 +132,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def duration_in_words(duration: timedelta) -> str:
-    """Return a duration in the form that `parse_duration` reads."""
+    """Return a duration in the form that `parse_duration` reads, such as 1h30m; 0 for none."""
     seconds = int(duration.total_seconds())
     text = ""
     for unit in "dhms":
@@ -142,7 +142,7 @@ def duration_in_words(duration: timedelta) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Parse a size such as 90kB, 1MiB or a number of bytes; return the bytes."""
+    """Parse a size such as 90kB, 1MiB or 500; return the number of bytes. Raises ConfigError for other texts."""
     match = re.fullmatch(r"(\d{1,12}) ?([A-Za-z]*)", text, re.ASCII)
     if match is None or match[2] not in _BYTES:
         raise ConfigError(f"{text!r} is not a size; write 90kB, 2MB, 64KiB or a number of bytes")
@@ -154,7 +154,7 @@ _MONTHS = {"month": 1, "year": 12}
 
 
 def as_datetime(text: str, now: datetime) -> datetime | None:
-    """Return the last moment of a date or time such as `10 Mar 2025` or `3 days ago`; None if `text` is neither."""
+    """Return the time in `text`, such as `3 days ago`, or the end of a day, such as `10 Mar 2025`; None for others."""
     text = text.strip().lower()
     if text in ("today", "yesterday"):
         return _end_of((now - timedelta(days=text == "yesterday")).date())

@@ -20,7 +20,7 @@ from cachewatch.errors import ConfigError, UsageError
 
 
 class Nothing:
-    """The value of a key without a value. It is not None, which optional keys would accept."""
+    """The value of a key that the file gives no value. It is not None, which optional keys would accept."""
 
 
 NOTHING = Nothing()
@@ -32,7 +32,7 @@ _WANTED = {
 
 
 class ConfigNode(Struct, frozen=True, kw_only=True, dict=True):
-    """One value of the file with its line; every scalar is still text."""
+    """One value of the file with its line; a single value is still text, None if the file gives none."""
 
     value: "str | Mapping[str, ConfigNode] | tuple[ConfigNode, ...] | None"
     file: Path
@@ -41,7 +41,7 @@ class ConfigNode(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def plain(self) -> Any:
-        """The value without lines, as plain Python values; that of an alias is made once."""
+        """The value as a plain dict, list or text, without lines; NOTHING for a key without a value."""
         if isinstance(self.value, Mapping):
             return {key: each.plain for key, each in self.value.items()}
         if isinstance(self.value, tuple):
@@ -49,7 +49,7 @@ class ConfigNode(Struct, frozen=True, kw_only=True, dict=True):
         return NOTHING if self.value is None else self.value
 
     def at(self, location: Iterable[int | str]) -> "ConfigNode":
-        """Return the value at `location` (keys and indexes), or the nearest section around it."""
+        """Return the node at `location` (keys and indexes), or the nearest one around it that exists."""
         node = self
         for part in location:
             if isinstance(node.value, Mapping) and part in node.value:
@@ -60,7 +60,7 @@ class ConfigNode(Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Broken(ConfigError):
-    """A value is unusable; its mistakes are already recorded in the context."""
+    """A value is unusable; its mistakes are already recorded in the ConfigContext."""
 
 
 class ConfigContext(Struct, kw_only=True):
@@ -81,7 +81,7 @@ class ConfigContext(Struct, kw_only=True):
         return self.file.absolute().parent
 
     def note(self, node: ConfigNode, message: str) -> None:
-        """Record a mistake at the line of `node`."""
+        """Record the mistake `message` at the line of `node`."""
         self.mistakes.add((str(node.file), node.line, node.path, message))
 
     def raise_mistakes(self) -> None:
@@ -96,13 +96,13 @@ class ConfigContext(Struct, kw_only=True):
 
 
 def holds(value: object, wanted: str) -> str:
-    """Return the message that the value has the wrong type: `wanted` ("value", "list" or "section") is expected."""
+    """Return the message that `value` has the wrong type; the right one is `wanted`: "value", "list" or "section"."""
     kinds = {Nothing: "nothing", str: "text", list: "a list", tuple: "a list"}
     return f"holds {kinds.get(type(value), 'a section')}; {_WANTED[wanted]}"
 
 
 def unknown(word: str, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown `word`: a similar word of `known`, or all of them."""
+    """Return the end of a message about the unknown `word`: the word of `known` that is similar, or all of them."""
     known = sorted(known)
     if close := similar(word, known, 1):
         return f"did you mean {close[0]!r}?"
@@ -111,7 +111,7 @@ def unknown(word: str, known: Iterable[str]) -> str:
 
 T = TypeVar("T")
 
-# The alias of fields that no key of the file fills, such as the name of an entry. YAML cannot contain it.
+# The alias of fields that no key fills, such as the name of an entry. A YAML file cannot contain this character.
 NOT_A_KEY = "\0"
 _OURS = "cachewatch"
 _QUOTED = re.compile("'([^']*)'")
@@ -120,9 +120,10 @@ _WANTED_TYPE = dict.fromkeys(("model_type", "dict_type", "model_attributes_type"
 
 
 def key(about: str | Mapping[str, str], default: Any = ..., *, name: str = "", if_left_out: str = "") -> Any:
-    """Declare a key; `about` describes it, or maps each of several keys for the same field to its description.
+    """Return the declaration of a field that the key of the same name fills, or the key `name`, if given.
 
-    `name` is the key if the field has another name; `if_left_out` is the effect of leaving it out, if no plain value.
+    `about` describes the key, or maps each of several keys for the field to its description. `if_left_out` says what
+    happens without the key, where `default` does not.
     """
     keys = {} if isinstance(about, str) else dict(about)
     options: dict[str, Any] = {
@@ -135,7 +136,7 @@ def key(about: str | Mapping[str, str], default: Any = ..., *, name: str = "", i
 
 
 def not_in_file() -> Any:
-    """Declare a field that no key of the file fills."""
+    """Return the declaration of a field that no key of the file fills."""
     return Field(validation_alias=NOT_A_KEY)
 
 
@@ -187,12 +188,12 @@ def keys_of(section: type[ConfigSection]) -> dict[str, ConfigKey]:
 
 
 def mistake(message: object) -> PydanticCustomError:
-    """Return a pydantic error with this message."""
+    """Return a pydantic error with the text `message`."""
     return PydanticCustomError(_OURS, "{message}", {"message": str(message)})
 
 
 def checked(parse: Callable[..., T], *values: Any) -> T:
-    """Return `parse(*values)`; a UsageError becomes a pydantic error of the key."""
+    """Return `parse(*values)`. Raises a pydantic error with the message of a UsageError."""
     try:
         return parse(*values)
     except UsageError as error:
@@ -200,7 +201,7 @@ def checked(parse: Callable[..., T], *values: Any) -> T:
 
 
 def mistake_at(location: tuple[str, ...], message: str) -> ValidationError:
-    """Return an error at `location` within the value that is being validated."""
+    """Return a pydantic error at `location`, the keys within the value that is being validated."""
     return ValidationError.from_exception_data("", [InitErrorDetails(type=mistake(message), loc=location, input=None)])
 
 

@@ -1,4 +1,4 @@
-"""The whole configuration file as immutable values. `reading.py` makes them from a file and lists all mistakes."""
+"""The models of the whole configuration file, as immutable values; `reading.py` makes them from a file."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -70,7 +70,7 @@ def _urgent(words: Iterable[str], context: ConfigContext) -> frozenset[Kind]:
 
 
 def _cron(value: Any) -> Any:
-    """Turn `when: {cron: 30 7 * * 1}`, a schedule written as a section, into the text `cron: 30 7 * * 1`."""
+    """Turn a schedule that is written as a section, `{cron: 30 7 * * 1}`, into the text `cron: 30 7 * * 1`."""
     is_cron = isinstance(value, dict) and value.keys() == {"cron"} and isinstance(value["cron"], str)
     return f"cron: {value['cron']}" if is_cron else value
 
@@ -104,7 +104,7 @@ def _renamed_from(name: str, context: ConfigContext) -> str:
 
 
 def check_recipients(to: Iterable[str], channels: Iterable[str], context: ConfigContext) -> None:
-    """Raise ConfigError if channels send mail and `to` is empty, or the other way round."""
+    """Raise ConfigError if a channel sends mail and `to` is empty, or if no channel does and `to` is not."""
     mails = [name for name in channels if context.channels.get(name) in MAIL_TYPES]
     if mails and not to:
         raise ConfigError(f"lacks `to:`: the channel {mails[0]} sends mail, and has to know to whom")
@@ -283,7 +283,7 @@ def _moment(text: str, context: ConfigContext) -> datetime:
 
 
 def _end(text: str, context: ConfigContext) -> datetime:
-    """Return the first moment after a quiet day or time."""
+    """Return the end of quiet time in `text`: the moment after that day, or that time."""
     moment = _moment(text, context)
     with suppress(ValueError):
         date.fromisoformat(text)
@@ -313,7 +313,7 @@ class QuietTime(ConfigSection):
         return self
 
     def end_after(self, moment: datetime, zone: str) -> datetime | None:
-        """Return when the quiet time, or its current day, ends; None if `moment` is not quiet."""
+        """Return when this quiet time, or its quiet day, ends that contains `moment`; None if it is not quiet."""
         if (self.start and moment < self.start) or (self.end and moment >= self.end):
             return None
         if not self.days:
@@ -326,7 +326,7 @@ class QuietTime(ConfigSection):
 
 
 def quiet_until(quiets: Iterable[QuietTime], moment: datetime, zone: str) -> datetime:
-    """Return the first moment, at or after `moment`, that is not quiet; quiet days are those in the time zone `zone`."""
+    """Return the first moment from `moment` on that is not quiet; days of the week are in the time zone `zone`."""
     quiets = tuple(quiets)
     limit = moment + timedelta(days=3650)  # so that nothing waits for ever if quiet times never end
     while moment < limit and (ends := [end for quiet in quiets if (end := quiet.end_after(moment, zone))]):

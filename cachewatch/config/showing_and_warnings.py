@@ -1,4 +1,4 @@
-"""Show the configuration with all defaults and hidden secrets, and its format as JSON Schema; warn of odd settings."""
+"""Show the configuration with all defaults and masked secrets, and its JSON Schema; warn of odd settings."""
 
 import json
 import textwrap
@@ -26,12 +26,12 @@ _LEFT_OUT: tuple[Any, ...] = (None, (), "", {}, frozenset())
 
 
 def show_config(config: Config) -> str:
-    """Return the text of a configuration file equal to `config`, with all defaults, and stars for secrets."""
+    """Return `config` as the text of a configuration file, with all defaults, and with stars for secrets."""
     return "".join(f"{line}\n" for line in _lines(shown_values(config), ""))
 
 
 def shown_values(config: Config) -> dict[str, Any]:
-    """Return the values of `show_config` as plain dictionaries and lists."""
+    """Return the values that `show_config` shows, as plain dictionaries and lists."""
     values = _section(config) | {"silences": {silence.name: _section(silence) for silence in config.silences}}
     if isinstance(config.state, Path):
         del values["state_folder"]  # which is for a state in a database
@@ -48,7 +48,7 @@ def _section(section: ConfigSection) -> dict[str, Any]:
 
 
 def written(value: Any, name: str) -> Any:  # noqa: C901, PLR0911, PLR0912  one for each type
-    """Return the value of the field `name` as the configuration file writes it."""
+    """Return the value of the field `name` as it is written in the configuration file, with stars for a secret."""
     match value:
         case ConfigSection():
             return _section(value)
@@ -81,7 +81,7 @@ def written(value: Any, name: str) -> Any:  # noqa: C901, PLR0911, PLR0912  one 
 
 
 def _masked(address: str) -> str:
-    """Return an http address with stars for its user and query, which may be tokens."""
+    """Return `address`; if it is an http URL, with stars for its user and query, which may be tokens."""
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https"):
         return address
@@ -113,7 +113,7 @@ def json_schema() -> bytes:
 
 
 class _OfFile(GenerateJsonSchema):
-    """Generates the schema of the file's text, which has no null, instead of that of the parsed values."""
+    """Generates the schema of what is written in the file (no value is null), not that of the parsed values."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
@@ -122,13 +122,13 @@ class _OfFile(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
-        """Forbid names that do not match the pattern; pydantic's schema would allow them with any value."""
+        """Forbid keys that do not match the pattern for names; pydantic's schema would allow them with any value."""
         found = super().dict_schema(schema)
         ((pattern, values),) = found.pop("patternProperties").items()
         return found | {"propertyNames": {"pattern": pattern}, "additionalProperties": values}
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """Make the allowed keys depend on `type`, so that editors mark the wrong key."""
+        """Return a schema in which `type` selects the allowed keys, so that editors mark a wrong key."""
         types = {str(name): self.generate_inner(each) for name, each in schema["choices"].items()}
         default = schema.get("metadata", {}).get("default")
         needed: JsonSchemaValue = {"required": ["type"]}
@@ -140,7 +140,7 @@ class _OfFile(GenerateJsonSchema):
         return (known if default else known | needed) | {"allOf": cases}
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """Describe each key, even if several keys fill one field."""
+        """Return a schema that describes each key, also if several keys fill one field."""
         shown = super().model_schema(schema)
         shown.pop("title", None)
         keys = keys_of(schema["cls"])
@@ -154,7 +154,7 @@ class _OfFile(GenerateJsonSchema):
 
 
 def default_of(key: ConfigKey) -> str:
-    """Return the effect of leaving the key out, in words; "" if there is none."""
+    """Return what happens if the key is left out: its default, or words; "" if it is required or nothing happens."""
     default, is_required = key.field.default, key.is_required or key.field.is_required()
     if key.if_left_out or is_required or isinstance(default, ConfigSection) or default in (None, {}):
         return key.if_left_out
@@ -163,7 +163,7 @@ def default_of(key: ConfigKey) -> str:
 
 
 def advise(config: Config, day: date) -> Iterator[str]:
-    """Yield warnings on `day` about settings that are probably not intended."""
+    """Yield warnings about settings that are probably not intended; `day` is today, for silences."""
     used = {channel for subscription in config.subscriptions.values() for channel in channels_of(subscription)}
     used |= set(config.operators.channels)
     for name in config.channels:
@@ -183,13 +183,13 @@ def advise(config: Config, day: date) -> Iterator[str]:
 
 
 def channels_of(subscription: Subscription) -> tuple[str, ...]:
-    """Return all channels of a subscription, those for urgent digests included."""
+    """Return the names of all channels of a subscription, for regular and urgent digests."""
     urgent = subscription.urgent.channels if subscription.urgent else ()
     return (*subscription.channels, *urgent)
 
 
 def _missing(config: Config) -> Iterator[str]:
-    """Yield warnings about files, programs and folders that do not exist on this host or are not suitable."""
+    """Yield warnings about the state's folder, links to unsubscribe, and sources that do not exist here."""
     if kind := shared_kind(config.folder):
         yield f"state: {config.folder} is on {kind}: work on it from one machine only, and choose a local disk if you can"
     for channel in config.channels.values():

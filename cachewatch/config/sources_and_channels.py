@@ -54,7 +54,7 @@ _LEAST_PERIOD = timedelta(seconds=1)
 
 
 def _repository(text: str, context: ConfigContext) -> str:
-    """Return the address of a repository: a URL unchanged, or a path relative to the configuration file's folder."""
+    """Return a URL unchanged, and a path as one relative to the configuration file's folder. Raises ConfigError."""
     if not text or not text.isprintable() or text.startswith("-"):
         raise ConfigError(f"{text!r} is not an address; write a URL such as https://host/repository.git, or a path")
     if "://" in text:
@@ -136,7 +136,7 @@ class Source(ConfigSection):
 
     @property
     def public_address(self) -> str:
-        """URL of the repository for readers of digests; "" if there is none."""
+        """The URL of the repository, if readers of digests may open it, or ""."""
         return self.address if self.type == "git" and _PUBLIC.fullmatch(self.address) else ""
 
     @property
@@ -188,7 +188,7 @@ class LiveSource(Source):
 
 
 def source_models() -> Mapping[str, type[ConfigSection]]:
-    """Return the model of each type of source."""
+    """Return the model of each type of source, by type."""
     own: dict[str, type[ConfigSection]] = {"git": GitSource}
     return own | models([kind for kind in extensions().source_kinds if kind.type not in own])
 
@@ -212,7 +212,7 @@ def _html_size(text: str) -> int:
 
 
 def _type(name: str) -> Any:
-    """Declare the key `type:`, which is required and determines the other keys of a channel."""
+    """Return the declaration of the key `type:` of a channel with the value `name`; the key is required."""
     return Field(name, description="type of the channel", json_schema_extra={"required": True})
 
 
@@ -408,13 +408,13 @@ _OWN = (EmailConfig, SendmailConfig, MaildirConfig, FileConfig, FeedConfig, Webh
 
 
 def channel_models() -> Mapping[str, type[ConfigSection]]:
-    """Return the model of each type of channel."""
+    """Return the model of each type of channel, by type."""
     own: dict[str, type[ConfigSection]] = {str(each.model_fields["type"].default): each for each in _OWN}
     return own | models([kind for kind in extensions().channel_kinds if kind.type not in own])
 
 
 def _check_paths(channels: dict[str, ChannelConfig]) -> dict[str, ChannelConfig]:
-    """Raise an error if two channels write the same file, because each would overwrite the other's."""
+    """Return `channels`. Raises a pydantic error if two of them write the same file."""
     writers: dict[str, str] = {}
     for name, channel in channels.items():
         paths = [channel.path] if isinstance(channel, FeedConfig) else []

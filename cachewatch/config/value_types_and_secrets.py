@@ -1,6 +1,6 @@
 """The types of values in the configuration file: how each is parsed from text, and its JSON Schema.
 
-Only text is converted; values that code passes must have the right type already, which pydantic checks.
+Only text is converted. Values that code passes must already have the right type, as pydantic checks.
 """
 
 import os
@@ -52,7 +52,7 @@ _MAIL = re.compile(rf"{_LOCAL}@{_LABEL}(\.{_LABEL})*")
 
 
 def parse_mail(text: str) -> str:
-    """Return `text` if it is a mail address without a name, such as ops@example.org. Raises ConfigError otherwise."""
+    """Return `text` if it is a mail address without a name, such as ops@example.org. Raises ConfigError if not."""
     if not text.isascii():
         remedy = "use an address without accents, and the xn-- form of the domain"
         raise ConfigError(f"{text!r} is not plain ASCII, which many mail servers refuse (they lack SMTPUTF8); {remedy}")
@@ -62,7 +62,7 @@ def parse_mail(text: str) -> str:
 
 
 def parse_sender(text: str) -> str:
-    """Return `text` if it is one mail address with or without a name. Raises ConfigError otherwise."""
+    """Return `text` if it is one mail address, with or without a name. Raises ConfigError if not."""
     name, address = parseaddr(text)  # of two addresses, some versions of Python return the first, others none
     is_one = text.rstrip().endswith(f"<{address}>") or (not name and text.strip() == address)
     if not text.isprintable() or not address or not is_one:
@@ -73,12 +73,12 @@ def parse_sender(text: str) -> str:
 
 
 def address_of(text: str) -> str:
-    """Return the address in `Name <name@example.org>`, or the text itself if it has no name."""
+    """Return the address in `Name <name@example.org>`; `text` itself if it is an address without a name."""
     return (parseaddr(text)[1] or text) if "<" in text else text
 
 
 def parse_host(text: str) -> str:
-    """Return `text` if it is a host name or IP address. Raises ConfigError otherwise."""
+    """Return `text` if it is a host name or an IP address. Raises ConfigError if not."""
     is_ipv6 = ":" in text and re.fullmatch(r"[0-9A-Fa-f:.]+", text)
     if not is_ipv6 and (len(text) > 253 or not _HOST.fullmatch(text)):
         raise ConfigError(f"{text!r} is not a host; write only its name or address: smtp.example.org")
@@ -86,7 +86,7 @@ def parse_host(text: str) -> str:
 
 
 def parse_listen(text: str) -> str:
-    """Return `text` if it is `host:port` to listen on. Raises ConfigError otherwise."""
+    """Return `text` if it is an address to listen on, `host:port`. Raises ConfigError if not."""
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ConfigError(f"{text!r} is not an address to listen on; write 127.0.0.1:9469, or [::1]:9469")
@@ -95,7 +95,7 @@ def parse_listen(text: str) -> str:
 
 
 def url_parser(*schemes: str) -> Callable[[str], str]:
-    """Return a function that checks URLs with these schemes; its errors do not show the URL, which may be secret."""
+    """Return a function that checks URLs with these schemes; their messages leave out the URL, a secret perhaps."""
 
     def parse(text: str) -> str:
         example = f"write one that begins with {' or '.join(f'{scheme}:' for scheme in schemes)}"
@@ -112,7 +112,7 @@ def url_parser(*schemes: str) -> Callable[[str], str]:
 
 
 def parse_unsubscribe(text: str) -> str:
-    """Return `text` if it is a `mailto:` or `https:` URL for unsubscribing. Raises ConfigError otherwise."""
+    """Return `text` if it is a `mailto:` or `https:` URL. Raises ConfigError if not."""
     url_parser("mailto", "https")(text)
     if text.startswith("mailto:"):
         parse_mail(text.removeprefix("mailto:").partition("?")[0])
@@ -124,7 +124,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class FromText:
-    """The type of a value that `parse` makes from text, and the ConfigContext if it takes that; `schema` is for JSON."""
+    """The type of a value that `parse` makes from text, and from the ConfigContext if it takes two arguments."""
+
+    # `schema` is the JSON Schema of the text; if it is empty, pydantic makes one.
 
     def __init__(self, parse: Callable[..., Any], **schema: Any) -> None:
         self.parse = parse
@@ -142,7 +144,7 @@ class FromText:
 
 
 class CheckedText(FromText):
-    """The type of a text that `parse` must accept, and that stays as it is."""
+    """The type of a text that stays as it is; `parse` must not raise an error for it."""
 
     def _read(self, value: Any, info: ValidationInfo) -> Any:
         super()._read(value, info)
@@ -150,7 +152,7 @@ class CheckedText(FromText):
 
 
 class ConvertedFrom:
-    """The type of a value that `make` computes from a value of the type `of`, such as a section or a list."""
+    """The type of a value that `make` computes from a section or list of the type `of`, and the ConfigContext."""
 
     def __init__(self, of: Any, make: Callable[[Any, ConfigContext], Any]) -> None:
         self._of, self._make = of, make
@@ -163,7 +165,7 @@ class ConvertedFrom:
 
 
 class ByType:
-    """The type of a section whose key `type:` selects a model; `of` names such sections in messages."""
+    """The type of a section whose key `type:` selects one of `models`; messages call such sections `of`."""
 
     def __init__(self, of: str, models: Callable[[], Mapping[str, type[ConfigSection]]], default: str = "") -> None:
         self._of, self._models, self._default = of, models, default
@@ -175,7 +177,7 @@ class ByType:
         return core_schema.no_info_before_validator_function(lambda value: self._check(value, models), union)
 
     def _check(self, value: Any, models: Mapping[str, type[ConfigSection]]) -> Any:
-        """Return the section together with its type. Raises an error if the type is unknown."""
+        """Return the section with its type, perhaps the default. Raises a pydantic error if the type is unknown."""
         if not isinstance(value, dict):
             return value
         kind = value.get("type", self._default)
@@ -190,7 +192,7 @@ class ByType:
 
 
 class OneOrMore:
-    """The type of a list that may also be written as a single value of the type `single`."""
+    """The type of a list that may also be written as one value, of the Python type `single`."""
 
     def __init__(self, single: type = str) -> None:
         self._single = single
@@ -206,14 +208,14 @@ class OneOrMore:
 
 
 def _with_names(value: Any) -> Any:
-    """Add to each entry its name, the key under which it stands in the section."""
+    """Return the section with the name of each entry, the key under which it stands, added to the entry."""
     if not isinstance(value, dict):
         return value
     return {name: {**each, NOT_A_KEY: name} if isinstance(each, dict) else each for name, each in value.items()}
 
 
 def check_name(name: str) -> str:
-    """Return `name` if it is valid in paths, headers and commands. Raises ConfigError otherwise."""
+    """Return `name` if it can be used in paths, headers and commands. Raises ConfigError if not."""
     if not _NAME.fullmatch(name):
         form = "up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
         raise ConfigError(f"{name!r} is not a valid name: use {form}")
@@ -221,7 +223,7 @@ def check_name(name: str) -> str:
 
 
 def path_in(folder: Path, text: str) -> Path:
-    """Return the path `text`, relative to `folder`; ~ is the user's home."""
+    """Return the path `text`, which may be relative to `folder` or begin with ~. Raises ConfigError if it is none."""
     try:
         return folder / Path(_text(text)).expanduser()
     except RuntimeError as error:
@@ -241,7 +243,7 @@ def whole_number(least: int, most: int) -> FromText:
 
 
 def placeholders(*names: str, needed: str = "") -> FromText:
-    """Return the type of a path or URL with placeholders; `names` are allowed, `needed` is required."""
+    """Return the type of a path or URL that may contain {name} for each of `names`, and must contain {needed}."""
 
     def parse(text: str) -> str:
         try:
@@ -327,7 +329,7 @@ Range = Annotated[str, CheckedText(lambda text: parse_ranges(text.removeprefix("
 
 _MOST_BYTES = 2**16
 
-# Secrets that were removed from the environment, so that no child process gets them; kept for the next reading.
+# Secrets, by environment variable. Variables are removed, so that no child process gets them; a reload finds them here.
 _removed: dict[str, str] = {}
 
 
@@ -338,7 +340,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the secret. Raises ConfigError if it is read only now and cannot be read."""
+        """Return the secret. Raises ConfigError if it has to be read for this and cannot be read."""
         return self._value if isinstance(self._value, str) else self._value()
 
     def __repr__(self) -> str:
@@ -346,16 +348,16 @@ class Secret:
 
 
 class Given(Struct, frozen=True):
-    """The text of a secret's key: the secret itself, its file or its environment variable."""
+    """A key for a secret, and its value: the secret itself, or the name of its file or environment variable."""
 
     key: str
     text: str
 
 
 class Hidden(FromText):
-    """The type of a secret, which errors of its check `parse` do not repeat.
+    """The type of a secret that `parse` checks; the errors of `parse` must not contain it.
 
-    With `is_read_later`, commands that read no secrets may need it, and read it when they reveal it.
+    If `is_read_later`, commands that read no other secrets read this one, when they call `reveal`.
     """
 
     def __init__(self, parse: Callable[[str], Any], *, is_read_later: bool = False) -> None:
@@ -381,7 +383,7 @@ class WithSecrets(ConfigSection):
     @model_validator(mode="before")
     @classmethod
     def _keep_keys(cls, data: Any) -> Any:
-        """Keep the key with each secret's text; it tells whether the text is a file, a variable or the secret."""
+        """Replace the text of each secret by a Given, whose key tells where the secret is."""
         if not isinstance(data, dict):
             return data
         keys = {name for name, each in keys_of(cls).items() if len(each.names) == 3}
@@ -389,7 +391,7 @@ class WithSecrets(ConfigSection):
 
 
 def secret(name: str, about: str, default: Any = ...) -> Any:
-    """Declare the three keys of a secret `name`; `about` describes it in the documentation."""
+    """Return the declaration of a secret with the keys `name`, `name_file` and `name_env`; `about` describes it."""
     file, variable = f"file that contains the {about}", f"environment variable that contains the {about}"
     return key({name: about, f"{name}_file": file, f"{name}_env": variable}, default)
 
@@ -414,7 +416,7 @@ def _found(given: Given, context: ConfigContext) -> str:
 
 
 def find_secret_file(folder: Path, name: str) -> Path:
-    """Return the path of a secret file in systemd's credentials folder or in `folder`. Raises ConfigError if all may read it."""
+    """Return the path of a secret file (systemd's, or in `folder`). Raises ConfigError if everybody may read it."""
     credentials = os.environ.get("CREDENTIALS_DIRECTORY")
     if credentials and "/" not in name and Path(credentials, name).exists():
         return Path(credentials, name)
@@ -429,7 +431,7 @@ def find_secret_file(folder: Path, name: str) -> Path:
 
 
 def read_secret_file(name: str, folder: Path) -> str:
-    """Return the content of the secret file `name`, without the line end. Raises ConfigError if it is unreadable."""
+    """Return the text in the secret file `name`, without the line end. Raises ConfigError if it is unreadable."""
     path = find_secret_file(folder, name)
     try:
         with path.open("rb") as file:
@@ -448,7 +450,7 @@ SecretUrl = Annotated[Secret, Hidden(url_parser("https", "http"))]
 
 
 class PostgresAddress(Struct, frozen=True):
-    """The URL of a database without the password, so that messages can show it; and the password."""
+    """The URL of a PostgreSQL database, which messages may show because it has no password; and the password."""
 
     url: str
     password: Secret | None = None
@@ -461,7 +463,7 @@ StatePlace = Path | PostgresAddress
 
 
 def state_named(text: str, folder: Path) -> StatePlace:
-    """Return the path, relative to `folder`, or the database address in `text`."""
+    """Return the address of a database in `text`, or its path, relative to `folder`. Raises ConfigError if neither."""
     if re.match(r"[a-z][a-z0-9+.-]*:", text, re.IGNORECASE) is None:
         return path_in(folder, text)
     try:

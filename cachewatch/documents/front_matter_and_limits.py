@@ -1,12 +1,10 @@
 """The front matter of a document: split it into lines, or read it as YAML, and check limits; also tags files.
 
-A file that does not lie in `_cache/` is a document if its front matter has `spec_details`.
+A file outside of a folder like `_cache/` is a document if its front matter has the key `spec_details`.
+The limits are far above any real document, and low enough to compare one in seconds (docs/limits.md lists them).
 
-The limits are far above any real document and low enough to compare one in seconds (docs/limits.md lists them).
-
-Where the lines are not as the generator writes them, they are read as careful JSON or as YAML. PyYAML's C composer
-crashes on a deeply nested document, so its events are checked first. All scalars stay text as written: 1.10 is a
-version, not a number.
+Lines that are not as the generator writes them are read as JSON or YAML. PyYAML's C composer crashes on deeply nested
+text, so its events are checked first. Every scalar stays text, as written: 1.10 is a version, not a number.
 """
 
 import json
@@ -41,7 +39,7 @@ MAX_MESSAGE = 300
 
 
 def check(signatures: Mapping[Signature, int], facts: Facts) -> None:
-    """Raise UnreadableDocument, with the limit, if the specs of a document exceed one."""
+    """Raise UnreadableDocument if a document exceeds a limit; `signatures` maps those of its specs to their number."""
     _limit(len(signatures), MAX_UNLIKE, "has {} specs that differ in more than their hash")
     places = sum(len(signature.versions) * len(signature.stacks) for signature in signatures)
     _limit(places, MAX_PLACES, "has {} versions in stacks")
@@ -60,7 +58,7 @@ def _limit(count: int, most: int, problem: str, name: str = "") -> None:
 
 
 def brief(message: str) -> str:
-    """Return the message, cut to 300 characters."""
+    """Return `message`, cut to 300 characters if it is longer."""
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 3] + "..."
 
 
@@ -81,25 +79,25 @@ _USUAL_KEYS = {"title", "layout", "categories", "meta", "spec_details"}
 
 
 class FrontMatter(Struct, frozen=True):
-    """The front matter of a document, as far as it is used."""
+    """The values of a document's front matter that are used; `is_legacy` marks the form of 2022."""
 
     title: str
     tag: str
-    # JSON text if it was split by lines; if it was read as YAML, values with all scalars as text.
+    # JSON text if it was split by lines; values if it was read as YAML, with all scalars as text. None without the key.
     details: Any
     meta: Any
     is_legacy: bool = False
 
     @property
     def is_empty(self) -> bool:
-        """Whether `meta` of the document states that it has no specs."""
+        """Whether `meta` says that the document has no specs."""
         if isinstance(self.meta, str):
             return re.search(r'"num_specs": *0\b', self.meta) is not None
         return isinstance(self.meta, dict) and self.meta.get("num_specs") == "0"
 
 
 def split(data: bytes) -> FrontMatter | None:
-    """Split the front matter by lines; return None if it must be read as YAML. Raises UnreadableDocument."""
+    """Split the front matter of `data` by lines; None if it must be read as YAML. Raises UnreadableDocument."""
     values: dict[str, str] = {}
     for line in front_lines(data):
         if not line or line.isspace():
@@ -126,7 +124,7 @@ def split(data: bytes) -> FrontMatter | None:
 
 
 def front_lines(data: bytes) -> list[str]:
-    """Return the lines between the two `---`, without line ends. Raises UnreadableDocument if there are none."""
+    """Return the lines of `data` between the two `---`, without line ends. Raises UnreadableDocument."""
     if data.startswith(_LFS_POINTER):
         raise UnreadableDocument("a Git LFS pointer, not the document; fetch the content with git lfs")
     try:
@@ -154,14 +152,14 @@ def front_lines(data: bytes) -> list[str]:
 
 
 class _TextLoader(yaml.CSafeLoader):
-    """PyYAML's safe loader, which leaves every scalar a text."""
+    """PyYAML's safe loader, changed to leave every scalar as text."""
 
 
 _TextLoader.yaml_implicit_resolvers = {}
 
 
 def read_yaml(data: bytes) -> FrontMatter:
-    """Read the front matter of `data`, whatever its form. Raises UnreadableDocument with the reason."""
+    """Return the front matter of `data`, in any form. Raises UnreadableDocument with the reason."""
     if len(data) > MAX_PATIENT_BYTES:
         raise UnreadableDocument(_TOO_MUCH)
     lines = front_lines(data)
@@ -187,7 +185,7 @@ def read_yaml(data: bytes) -> FrontMatter:
 
 
 def load_yaml(text: str) -> Any:
-    """Load untrusted YAML. Raises UnreadableDocument for anchors, aliases, tags, repeated keys, depth and size."""
+    """Load untrusted YAML; scalars stay text. Raises UnreadableDocument for anchors, tags, depth and the like."""
     if len(text) > MAX_PATIENT_BYTES:
         raise UnreadableDocument(_TOO_MUCH)
     try:
@@ -201,7 +199,7 @@ def load_yaml(text: str) -> Any:
 
 
 def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
-    """Read the value of each key from its own lines, as JSON if possible; None if that needs the whole as YAML."""
+    """Return the value of each key, read from its own lines; None if `lines` can only be read together, as YAML."""
     texts: list[list[str]] = []
     for line in lines:
         if _KEY.match(line):
@@ -225,7 +223,7 @@ def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
 
 
 def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
-    """Return the key `name` with its value; None if `text`, all lines of the key, is no mapping in YAML."""
+    """Return {`name`: its value}, from `value` as JSON or `text` (its lines) as YAML; None if neither works."""
     if value.startswith(("{", "[")):
         value = _COMMENT.sub("", value)
         if name == "meta" and value.startswith("{"):
@@ -286,7 +284,7 @@ _TextLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _con
 
 
 def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
-    """Return the stacks of each tag from the text of a tags file; empty if it cannot be read."""
+    """Return the stacks of each tag from the bytes of a tags file; {} if it cannot be read."""
     try:
         listed = load_yaml(data.decode("utf-8", "replace"))
     except UnreadableDocument:
@@ -303,7 +301,7 @@ def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
 
 
 def write_tags_file(stacks: Mapping[str, Collection[str]]) -> bytes:
-    """Return the text of a tags file: the tags in the catalogue's order, each with its stacks and the union stack."""
+    """Return a tags file, from the stacks of each tag, to which the union stack is added; tags are in usual order."""
     listed = [{"name": tag, "stacks": sorted({*stacks[tag], UNION_STACK})} for tag in in_order(stacks)]
     return yaml.safe_dump(listed, sort_keys=False, width=1000).encode() if listed else b""
 
@@ -319,22 +317,22 @@ _MOST_OF_KEY = 4096  # that the title, or the categories, take
 
 
 class Claim(Struct, frozen=True):
-    """The package and tag that a document's front matter names (title and category); "" if it names none."""
+    """The package (title) and tag (category) that a document's front matter names; "" if it names none."""
 
     title: str = ""
     category: str = ""
 
 
 class Recognized(Struct, frozen=True):
-    """The documents found among some files, by tag and package."""
+    """The documents that were found among some files, by tag and package."""
 
-    documents: Mapping[tuple[str, str], Sequence[str]]  # the path, or those of several files that claim to be it
-    replaced: Mapping[tuple[str, str], str]  # the path of a file that lies where a document would
+    documents: Mapping[tuple[str, str], Sequence[str]]  # the path, or several if several files claim to be the document
+    replaced: Mapping[tuple[str, str], str]  # the path of a file that is none, where the document would lie
     diagnostics: Sequence[Diagnostic] = ()
 
 
 def claim_of(content: bytes) -> Claim | None:
-    """Return package and tag that `content` names; None if it is no document."""
+    """Return the package and tag that `content`, the start of a file, names; None if it is no document."""
     content = content.removeprefix(BOM)
     if not content.startswith(b"---"):
         return None
@@ -350,7 +348,7 @@ def claim_of(content: bytes) -> Claim | None:
 
 
 def recognize(layout: Layout, claims: Mapping[str, Claim | None]) -> Recognized:
-    """Return the documents among some files, given the claim of each by its path, None for one that is no document."""
+    """Return the documents among the files `claims`: by path, what `claim_of` each returned, None for no document."""
     documents: dict[tuple[str, str], list[str]] = {}
     diagnostics: list[Diagnostic] = []
 
@@ -377,9 +375,9 @@ def recognize(layout: Layout, claims: Mapping[str, Claim | None]) -> Recognized:
 def _replaced(
     documents: Mapping[tuple[str, str], Sequence[str]], others: Iterable[str]
 ) -> Mapping[tuple[str, str], str]:
-    """Return those of `others` that lie where a tag would have the document of a package, by tag and package.
+    """Return, by tag and package, the path in `others` (no documents) where that tag would have that document.
 
-    A tag has its documents at places such as `docs/v1/*.md`; a package counts if another tag has it and this one not.
+    Where a tag has documents is known by its others, such as `docs/v1/*.md`; only packages of other tags count.
     """
     tags, known = ({place[part] for place in documents} for part in (0, 1))
     if len(tags) < 2 or not others:
@@ -399,12 +397,12 @@ def _replaced(
 
 
 def _without(package: str, path: str) -> str:
-    """Return `path` with "*" instead of the package, but not where the name is part of a longer word."""
+    """Return `path` with "*" for each `package` in it that is not part of a longer word."""
     return re.sub(rf"(?<![A-Za-z0-9]){re.escape(package)}(?![A-Za-z0-9])", "*", path)
 
 
 def no_documents(files: Iterable[tuple[str, bool]], documents: Iterable[str]) -> tuple[Diagnostic, ...]:
-    """Return what is wrong with files, each with whether it is empty, that are named like `documents` but are none."""
+    """Return diagnostics of `files` (path, and whether it is empty) that are named like `documents` but are none."""
     ends = {PurePosixPath(path).suffix for path in documents}
     others = ((PurePosixPath(path), path, is_empty) for path, is_empty in files)
     named = sorted((path, is_empty) for name, path, is_empty in others if name.stem.islower() and name.suffix in ends)
@@ -416,7 +414,7 @@ def no_documents(files: Iterable[tuple[str, bool]], documents: Iterable[str]) ->
 
 
 def _value_of(front: bytes, key: bytes) -> object:
-    """Return the value of one key of the front matter, without parsing the other values, which are long."""
+    """Return the value of one key of the front matter, or None; do not parse the others, which may be long."""
     key_match = next((match for match in _KEY_LINE.finditer(front) if match[1] == key), None)
     if key_match is None:
         return None

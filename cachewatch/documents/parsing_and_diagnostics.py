@@ -1,8 +1,8 @@
 """Parse the bytes of a `specs.md` into a Document, check its `meta`, and say what is wrong with it.
 
-Most documents are seven lines, two of which hold JSON: the fast parser reads those (records.py). Any other form is read
-as YAML (front_matter_and_limits.py), a hundred times slower, with the same result (tests/documents/test_documents.py).
-`meta` repeats the specs, so it is checked against them and never compared.
+Most documents are seven lines, two of which hold JSON: the fast parser in records.py reads these. Others are read as
+YAML (front_matter_and_limits.py), a hundred times slower, with the same result (tests/documents/test_documents.py). The
+key `meta` of a document repeats the specs, so it is checked against them and never compared.
 """
 
 import json
@@ -47,7 +47,7 @@ _decode_meta = msgspec.json.Decoder(_Meta, strict=False).decode
 
 
 def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
-    """Yield a message for each value of `meta` (JSON text, decoded, or None) that differs from the records."""
+    """Yield a message for each value in `meta` (JSON text, decoded JSON, or None) that contradicts the records."""
     if meta is None or records.repeated:
         return  # repeated hashes are reported by another message
     if isinstance(meta, str) and len(meta) > front_matter.MAX_PATIENT_BYTES:
@@ -90,9 +90,10 @@ TOO_LARGE = f"larger than {front_matter.MAX_BYTES // 2**20} MiB, which no docume
 
 
 def parse(data: bytes, path: str, known: KnownRecords | None = None, *, package: str = "") -> Document:
-    """Parse a document of `package`, in any form since 2022; `path` is for diagnostics. Raises a DocumentError.
+    """Parse the bytes of a document, in any form since 2022; `path` is for diagnostics. Raises a DocumentError.
 
-    If documents share `known`, equal signatures become one object.
+    `package` is the package to which the document belongs by its path; if "", its title says that. Documents that are
+    parsed with the same `known` share equal signatures, as one object.
     """
     try:
         return _parse(data, path, known or KnownRecords(), package)
@@ -141,13 +142,13 @@ def _diagnostics(
         yield note(message, is_loss=not records.specs)
 
 
-# The values that every spec has, each with its function. Documents of another form may lack others in all specs.
+# Values of a spec, each with its function. A document may lack usual values in all its specs, but no expected ones.
 _EXPECTED = {"a version": attrgetter("versions"), "a target": attrgetter("target")}
 _USUAL = {"an operating system": attrgetter("os"), "a platform": attrgetter("platform")}
 
 
 def _oddities(records: Records) -> Iterator[str]:
-    """Yield messages about unusual records, which are compared all the same."""
+    """Yield messages about unusual records, which are nevertheless compared."""
     if records.unnamed:
         yield "specs without a hash: binaries cannot be told apart, so records are compared"
     if records.odd:
@@ -169,7 +170,7 @@ Read = tuple[DocumentPair, Content | None, Content | None]  # a pair of document
 
 
 def read(documents: Documents, readers: Readers) -> Iterator[Read]:
-    """Yield each pair of documents with both contents."""
+    """Yield each pair of documents with its contents before and after; None where the pair has no document."""
     if readers.before is readers.after:
         blobs = [blob for pair in documents for blob in (pair.before, pair.after) if blob]
         old_contents = new_contents = readers.before.read(blobs)
@@ -183,7 +184,7 @@ def read(documents: Documents, readers: Readers) -> Iterator[Read]:
 def parse_side(
     blob: Blob | None, content: Content | None, known: KnownRecords, package: str = ""
 ) -> Document | Diagnostic | None:
-    """Return the parsed document of `package`, a diagnostic if it is unusable, or None if there is no document."""
+    """Return the parsed document of `package`; a diagnostic if it is unusable; None if `blob` or `content` is."""
     if blob is None or content is None:
         return None
     if isinstance(content, str):
@@ -196,27 +197,27 @@ def parse_side(
 
 
 def about_pair(pair: Read) -> Piece:
-    """Return object ids and size of a pair of documents, for the worker."""
+    """Return the ids of a pair of documents and their size, which set the limits of the worker that compares them."""
     documents, *contents = pair
     names = tuple(blob.name if blob else "" for blob in (documents.before, documents.after))
     return Piece(names, sum(len(content) for content in contents if isinstance(content, bytes)))
 
 
 def about_content(read: tuple[Blob, Content | None]) -> Piece:
-    """Return object id and size of one document, for the worker."""
+    """Return the id and size of one document, as `about_pair` does of two."""
     blob, content = read
     return Piece((blob.name,), len(content) if isinstance(content, bytes) else 0)
 
 
 class Problems(msgspec.Struct):
-    """The problems of documents."""
+    """What is wrong with documents: diagnostics by package, and which documents could not be compared."""
 
     by_package: list[tuple[str, Diagnostic]] = []
     unreadable: list[Unreadable] = []
     half_read: set[str] = set()  # stacks of documents that cannot be read on the other side
 
     def note(self, package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> None:
-        """Record the problems of both documents of a package; a problem of both is recorded once."""
+        """Record what is wrong with the two documents of a package; what is wrong with both only once."""
         for one, other in ((before, after), (after, before)):
             if isinstance(one, Document) and isinstance(other, Diagnostic):
                 self.half_read.update(one.facts["stacks"])
@@ -240,7 +241,7 @@ class Problems(msgspec.Struct):
             self.unreadable.append(problem)
 
     def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
-        """Record a remark about the documents of a package, which are still compared; an empty `message` is none."""
+        """Record `message` about the later document, which is compared nevertheless; do nothing if it is ""."""
         if message and documents.after is not None:
             diagnostic = Diagnostic(documents.after.path, kind, message, is_loss=False)
             self.by_package.append((documents.package, diagnostic))
@@ -249,7 +250,7 @@ class Problems(msgspec.Struct):
 def parse_pair(
     pair: DocumentPair, old_content: Content | None, new_content: Content | None, problems: Problems
 ) -> Pair | None:
-    """Parse both documents of a package and record their problems; return None if one cannot be compared."""
+    """Parse both documents of a package, and record what is wrong in `problems`; None if they cannot be compared."""
     known = KnownRecords()
     before = parse_side(pair.before, old_content, known, pair.package)
     after = parse_side(pair.after, new_content, known, pair.package)

@@ -1,7 +1,7 @@
 """Read `spec_details`, the JSON list of a document's specs, by a fast parser or a tolerant one; and write documents.
 
-A document of a hundred specs has about ten signatures, and the generator writes equal ones byte for byte alike. So the
-fast parser cuts the hash out of each record, and decodes and checks each distinct remaining text once as JSON.
+A document of a hundred specs has about ten signatures (all but the hash of a spec); equal ones are equal bytes. So the
+fast parser cuts the hash out of each record (the JSON of one spec), and decodes and checks each remaining text once.
 """
 
 import json
@@ -19,7 +19,7 @@ from cachewatch.errors import UnreadableDocument
 
 
 class Records(Struct, frozen=True):
-    """The decoded records of a document, with values in uniform spelling."""
+    """The specs of a document, with values in uniform spelling, and what is unusual about its records."""
 
     specs: Specs
     repeated: Mapping[str, int] = {}  # hashes that are listed more than once, with their number of records
@@ -70,14 +70,14 @@ _OPENING, _BETWEEN, _CLOSING = "[{", "}, {", "}]"
 
 
 class KnownRecords(Struct):
-    """A cache of the signatures in documents that are read together; equal ones become one object."""
+    """A cache of signatures for documents that are read together, so that equal signatures are one object."""
 
-    # By the text of a record with an empty hash: its signature, and how it names the compiler.
+    # The signature, and the form in which the compiler is written, by the text of a record from which the hash was cut.
     by_text: dict[str, tuple[Signature, CompilerForm]] = {}
     _signatures: dict[Signature, Signature] = {}
 
     def one(self, signature: Signature) -> Signature:
-        """Return the object that stands for all signatures equal to `signature`."""
+        """Return the first object that was passed here and equals `signature`, perhaps itself."""
         return self._signatures.setdefault(signature, signature)
 
     def forget_many(self) -> None:
@@ -94,7 +94,7 @@ def _form(compiler: str | None) -> CompilerForm:
 
 
 def _records(specs: Specs, forms: Counter[CompilerForm], **more: Any) -> Records:
-    """Return the records of a document whose records name their compilers in these `forms`, each so many times."""
+    """Return Records for `specs`; `forms` counts how records write compilers; `more` are other fields."""
     form = CompilerForm.OLD if forms[CompilerForm.OLD] else CompilerForm.NEW
     without = forms[CompilerForm.MISSING]
     form = CompilerForm.MISSING if without and without == forms.total() else form
@@ -102,7 +102,7 @@ def _records(specs: Specs, forms: Counter[CompilerForm], **more: Any) -> Records
 
 
 def read_records(details: str, known: KnownRecords) -> Records | None:
-    """Read `spec_details` in linear time; None if the generator would have written it in another way."""
+    """Parse `details`, the JSON of a document's specs, fast; None if it is not as the generator writes it."""
     if details == "[]":
         return Records(Specs.of({}))
     if not (details.startswith(_OPENING) and details.endswith(_CLOSING)):
@@ -130,7 +130,7 @@ def read_records(details: str, known: KnownRecords) -> Records | None:
 
 
 def _learn(texts: Sequence[str], known: KnownRecords) -> bool:
-    """Decode `texts`, records without their hashes, and cache their signatures; tell whether all have the usual keys."""
+    """Decode `texts`, records without their hashes, into the cache `known`; return False if one has an unusual form."""
     try:
         records = [_decode_record(f"{{{text}}}") for text in texts]
     except msgspec.MsgspecError:
@@ -148,14 +148,14 @@ def _learn(texts: Sequence[str], known: KnownRecords) -> bool:
 
 
 def _are_hashes(hashes: Collection[str]) -> bool:
-    """Tell whether each text has 32 small letters and digits."""
+    """Tell whether each of `hashes` is 32 small letters and digits."""
     # The hashes are the one part of a record that was not decoded.
     together = "".join(hashes).encode()
     return together.isalnum() and len(together) == _HASH_LENGTH * len(hashes) and together.islower()
 
 
 def records_of(details: Any, known: KnownRecords) -> Records:
-    """Make records from decoded YAML or JSON. Raises UnreadableDocument, which names the wrong value."""
+    """Make Records from a list of decoded YAML or JSON. Raises UnreadableDocument, which names the wrong value."""
     try:
         records = msgspec.convert(details, list[_AnyRecord], strict=False)
     except msgspec.ValidationError as error:
@@ -219,7 +219,7 @@ class Binary(Struct, frozen=True):
 
 
 def write_document(package: str, tag: str, specs: Collection[Binary]) -> bytes:
-    """Return a document as cache.spack.io writes it: specs are sorted by hash, and all get the union stack, too."""
+    """Return a document as cache.spack.io writes it: specs sorted by hash, and each also in the union stack."""
     records = [
         {
             "compiler": spec.compiler,

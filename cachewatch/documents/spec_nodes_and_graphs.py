@@ -1,13 +1,12 @@
-"""Read the node of one spec, in every form since Spack 0.10, for the comparison and for the dependency graph.
+"""Read a node (Spack's JSON of one spec), in every form since Spack 0.10; read and write recorded dependency graphs.
 
-In form 1 the key around the node is the name of its package, and dependencies are listed by name; forms 2 and 3 have
-lists of dependencies, form 4 puts their types and virtuals under `parameters`, form 5 has no compiler of its own: its
-compiler is a dependency with the virtual `c`, `cxx` or `fortran`. Migrated caches mix the forms, so each part is
-recognized by itself.
+In form 1 the key around the node is the name of its package, and dependencies are listed by name. Forms 2 and 3 have
+lists of dependencies; form 4 puts their types and virtuals under `parameters`. Form 5 has no key for the compiler: it
+is a dependency with the virtual `c`, `cxx` or `fortran`. Migrated caches mix forms, so each part is recognized alone.
 
-Also the recorded dependency graph. `graph.json` of a package holds details of its specs that documents lack: one group
-for specs that differ only in which specs they depend on, and one line for each spec, so that git stores small deltas.
-`.graph.json` of a tag has the specs that are no binaries: externals, and dependencies that only builds need.
+A recorded graph has a file `graph.json` for each package, with details of its specs that documents lack: a group for
+specs that differ only in which specs they depend on, and a line for each spec, so that git stores small deltas. The
+file `.graph.json` of a tag has the specs without a binary: externals, and dependencies that only builds need.
 """
 
 import re
@@ -41,7 +40,7 @@ class Arch(Struct, frozen=True):
 
     @property
     def target_name(self) -> str:
-        """The name of the target; newer clients write only the name, older ones all features of the processor."""
+        """The name of the target; `target` may also be a dict, with all features of the processor."""
         if isinstance(self.target, str):
             return self.target
         name = self.target.get("name")
@@ -49,7 +48,7 @@ class Arch(Struct, frozen=True):
 
 
 class Node(Struct, frozen=True):
-    """The parts of a spec's node in an index or lock file that are used."""
+    """A spec's node in an index or lock file: the parts that are used."""
 
     version: str
     name: str = ""
@@ -72,7 +71,7 @@ _decode_any = msgspec.json.Decoder().decode
 _decode_wrapped = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_parameters = msgspec.json.Decoder(dict[str, Any]).decode
 
-# The ingredients of a spec (recipe, flags and the like), and the hashes, or short names, of the specs it depends on.
+# The ingredients of a spec (recipe, flags and so on), and the hashes, or short names, of its dependencies.
 MadeOf = tuple[Ingredients, tuple[str, ...]]
 
 # Returns name and version of the spec with a given hash; None if it is unknown.
@@ -80,7 +79,7 @@ Lookup = Callable[[str], tuple[str, str] | None]
 
 
 def read_node(data: bytes | msgspec.Raw) -> Node:
-    """Decode one node. Raises msgspec's errors."""
+    """Decode one node, in any form. Raises msgspec.MsgspecError if it is none."""
     try:
         return _decode_node(data)
     except msgspec.ValidationError:
@@ -92,7 +91,7 @@ def read_node(data: bytes | msgspec.Raw) -> Node:
 
 
 def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
-    """Return the compiler of `node`: its own, a dependency's (for C, else C++, else Fortran), an annotation's, or none."""
+    """Return the compiler of `node`: its own, a dependency (for C, C++ or Fortran), an annotation's, or "none"."""
     if own := _spelled(node.compiler):
         return own
     provided = [edge for edge in reversed(dependencies) if edge.virtuals]
@@ -114,7 +113,7 @@ def _spelled(compiler: Any) -> str:
 
 
 def dependencies_of(node: Node) -> list[Dependency]:
-    """Return the dependencies of `node`, in whichever form it lists them."""
+    """Return the dependencies of `node`, in the order in which it lists them."""
     listed = _decode_any(bytes(node.dependencies))
     if isinstance(listed, dict):
         listed = [{"name": name, **edge} for name, edge in listed.items() if isinstance(edge, dict)]
@@ -133,7 +132,7 @@ def _texts(listed: Any) -> tuple[str, ...]:
 
 
 def variants_of(node: Node) -> tuple[str, ...]:
-    """Return the variants in the spelling of cache.spack.io, sorted by name."""
+    """Return the variants of `node` in the spelling of cache.spack.io, sorted by name."""
     return _variants_and_flags(bytes(node.parameters), node.patches, node.propagate)[0]
 
 
@@ -175,7 +174,7 @@ def _quoted(text: str) -> str:
 
 
 def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) -> GraphNode:
-    """Convert a spec to a node of the dependency graph. Hashes that begin with one of `shared` stay whole."""
+    """Convert a node to one of the dependency graph. Hashes that begin with one of `shared` are not shortened."""
     arch = node.arch or Arch("", "", "")
     dependencies = dependencies_of(node)
     compiler = spack.compiler(compiler_of(node, lookup, dependencies))
@@ -194,7 +193,7 @@ def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) 
 
 
 def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> MadeOf:
-    """Return what `specs.md` does not record of a spec: details of `node`, and the hashes of its `dependencies`."""
+    """Return the details of `node` that a document does not record, and the hashes of its `dependencies`."""
     edges = sorted(dependencies)
     made_of = Ingredients(
         recipe=_text(node.package_hash),
@@ -231,7 +230,7 @@ EncodedIngredients = tuple[bytes, bytes]  # a spec's details that documents lack
 
 
 class _Group(Ingredients, frozen=True, gc=False):
-    """Details that several specs share, and for each spec the names of its dependencies, in the order of `uses`."""
+    """Details that several specs share, and by spec the names of its dependencies, in the order of `uses`."""
 
     specs: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
@@ -247,7 +246,7 @@ def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) ->
 
 
 def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
-    """Return the text of `graph.json` for a package with these specs; groups and specs are sorted."""
+    """Return the bytes of a package's `graph.json`, with sorted groups and specs; `specs` are those, by hash."""
     shared = shared_names(specs)
     groups: defaultdict[bytes, list[bytes]] = defaultdict(list)
     for spec_hash in sorted(specs):
@@ -261,13 +260,13 @@ def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
 
 
 def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
-    """Return the text of `.graph.json` with these encoded nodes, sorted by hash."""
+    """Return the bytes of a tag's `.graph.json`, sorted by hash; `nodes` are encoded nodes, by hash."""
     lines = [to_json(spec_hash) + b": " + nodes[spec_hash] for spec_hash in sorted(nodes)]
     return b"{\n" + b",\n".join(lines) + b"\n}\n"
 
 
 def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
-    """Read a `graph.json` by short name or hash. Raises UnreadableDocument, with `path`, if it is invalid."""
+    """Return the specs in a `graph.json`, by short name or hash. Raises UnreadableDocument if it is invalid."""
     made_of: dict[str, MadeOf] = {}
     with _reading(content, path):
         for group in _decode_groups(content):
@@ -279,7 +278,7 @@ def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
 
 
 def read_tag_graph(content: bytes, path: str) -> Mapping[str, GraphNode]:
-    """Read a `.graph.json` by hash. Raises UnreadableDocument, with `path`, if it is invalid."""
+    """Return the specs in a `.graph.json`, by hash. Raises UnreadableDocument if it is invalid."""
     nodes: dict[str, GraphNode] = {}
     with _reading(content, path):
         for spec_hash, node in _decode_tag(content).items():
@@ -304,7 +303,7 @@ def _check(name: str, made_of: Ingredients, below: tuple[str, ...]) -> None:
 
 
 def _interned(made_of: Ingredients) -> Ingredients:
-    """Return the ingredients alone; texts that many specs have in common are stored once."""
+    """Return `made_of` without other fields of a subclass; texts that many specs share are stored once."""
     values = {name: getattr(made_of, name) for name in Ingredients.__struct_fields__}
     values |= {name: sys.intern(values[name]) for name in ("recipe", "namespace")}
     uses = tuple([msgspec.structs.replace(use, name=sys.intern(use.name)) for use in made_of.uses])

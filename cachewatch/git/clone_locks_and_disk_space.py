@@ -1,9 +1,9 @@
-"""Maintain a clone: its locks, files left by killed git processes, packing, disk space and damage. See service_clone.py.
+"""Maintain a clone (see service_clone.py): locks, files that killed git processes left, packing, disk space, damage.
 
     NAME.git.lock     held by the process that updates the clone; no git and no forked worker inherits it
     NAME.git.running  shared by all processes that write the clone, also pins; their git processes inherit it
 
-Whoever gets the second exclusively knows that no git process, even of a killed cachewatch, uses a lock file of git.
+Whoever locks the second exclusively knows that no git process, even of a killed cachewatch, uses lock files of git.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ _LEFT += ["objects/pack/tmp_*", "objects/??/tmp_obj_*", "objects/tmp_*"]
 
 
 def _tidy(folder: Path, *, is_alone: bool) -> None:
-    """Remove files that killed git processes left in and beside the clone; unless `is_alone`, only old ones."""
+    """Remove files that killed git processes left in and beside a clone; if not `is_alone`, only those an hour old."""
     left = [path for pattern in _LEFT for path in folder.glob(pattern)]
     for path in [*left, *folder.parent.glob(f"{folder.name}.new-*")]:
         with suppress(FileNotFoundError):
@@ -51,7 +51,7 @@ _held: set[int] = set()
 
 
 def _close_locks() -> None:
-    """Close our locks in a forked process: a lock is held until every copy of its file descriptor is closed."""
+    """Close inherited locks in a forked process: a lock is held until every copy of its file descriptor is closed."""
     for lock in _held:
         os.close(lock)
     _held.clear()
@@ -62,7 +62,7 @@ os.register_at_fork(after_in_child=_close_locks)
 
 @contextmanager
 def exclusive(lock: int, seconds: float) -> Iterator[bool]:
-    """Try for up to `seconds` to make `lock` exclusive; yield whether it is. Afterwards it is shared again."""
+    """Try for up to `seconds` to make the lock exclusive; yield whether it is. Make it shared again at the end."""
     is_exclusive = try_lock(lock, seconds)
     try:
         yield is_exclusive
@@ -72,7 +72,7 @@ def exclusive(lock: int, seconds: float) -> Iterator[bool]:
 
 @contextmanager
 def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED) -> Iterator[None]:
-    """Hold the lock for updates of the clone at `folder`; raise SourceError if another holds it for `seconds`."""
+    """Hold the lock for updates of the clone `folder`. Raises SourceError if another process holds it for `seconds`."""
     with _opened(folder, "lock", advice) as lock:
         if not try_lock(lock, seconds):
             raise SourceError(f"{folder}: another cachewatch has been working on this clone for long")
@@ -81,7 +81,7 @@ def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED
 
 @contextmanager
 def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
-    """Yield the shared write lock of a clone; files of killed gits are removed, after `seconds` if others still run."""
+    """Yield the shared write lock of a clone; first remove what killed gits left, up to `seconds` later if one runs."""
     with _opened(folder, "running", _NEEDED) as lock:
         with exclusive(lock, seconds) as is_alone:
             _tidy(folder, is_alone=is_alone)
@@ -106,7 +106,7 @@ def _opened(folder: Path, what: str, advice: str) -> Iterator[int]:
 
 
 def try_lock(lock: int, seconds: float) -> bool:
-    """Lock the file descriptor `lock` exclusively; return whether that succeeded within `seconds`."""
+    """Try for up to `seconds` to lock the file descriptor `lock` exclusively; return whether that succeeded."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -130,7 +130,7 @@ _PACKED = "cachewatch-packed"
 
 
 def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> GitResult:
-    """Run a git command on `lines` in the clone at `folder`, without network. Raises SourceError if git was killed."""
+    """Run a git command, with `lines` as its input, in the clone `folder`. Raises SourceError if git was killed."""
     answer = Git(git_dir=folder, seconds=_CHECKING_SECONDS, guarded=True).ask(arguments, lines)
     if answer.code < 0 or answer.code in ENDED:  # for want of memory, say; that is no answer
         raise SourceError(f"{folder}: git was ended ({answer.code}); tried again later")
@@ -149,7 +149,7 @@ def usable_bytes(folder: Path) -> int:
 
 
 def damage(folder: Path, *, thoroughly: bool) -> str:
-    """Return what is wrong with the clone, in git's words, or ""; `thoroughly` checks all objects."""
+    """Return how the clone is damaged, in git's words, or ""; if `thoroughly`, check the contents of all objects."""
     if not folder.is_dir() or "bare = true" not in _config(folder):
         return "its configuration is gone"
     refs = read(folder, ["for-each-ref", "--format=%(objecttype)"])
@@ -166,7 +166,7 @@ def damage(folder: Path, *, thoroughly: bool) -> str:
 
 
 def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str]:
-    """Return the objects of `commits`, below `paths`, that the clone lacks. Raises DamagedClone if git fails."""
+    """Return the ids of the objects of `commits`, at or below `paths`, that are missing. Raises DamagedClone."""
     options = ["--objects", "--no-object-names", "--missing=print", "--no-walk", "--stdin"]
     result = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
     if result.code or "error:" in result.error:
@@ -175,7 +175,7 @@ def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> 
 
 
 class DamagedClone(SourceError):
-    """A clone of ours is damaged; the message says how."""
+    """A clone that cachewatch made is damaged; the message says how."""
 
 
 def is_partial(folder: Path) -> bool:
@@ -191,20 +191,20 @@ def _config(folder: Path) -> str:
 
 
 def set_aside(folder: Path) -> Path:
-    """Rename a damaged clone and return its new path; older damaged clones are deleted."""
+    """Rename the damaged clone `folder`, and return its new path; delete damaged clones that were kept before."""
     for older in damaged_ones(folder):
         shutil.rmtree(older, ignore_errors=True)
     return folder.rename(f"{folder}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
 
 
 def damaged_ones(folder: Path) -> list[Path]:
-    """Return the paths of damaged clones that were kept, oldest first."""
+    """Return the paths of the damaged clones that were kept beside the clone `folder`, oldest first."""
     date = re.compile(rf"{re.escape(folder.name)}\.damaged-\d{{8}}T\d{{6}}Z")
     return sorted(path for path in folder.parent.glob(f"{folder.name}.damaged-*") if date.fullmatch(path.name))
 
 
 def pack(folder: Path) -> None:
-    """Join packs and loose objects, if there are many; unreferenced objects are deleted after an hour."""
+    """Join packs and loose objects, if there are many; delete unreferenced objects after an hour."""
     sizes = sorted(path.stat().st_size for path in folder.glob("objects/pack/*.pack"))
     loose = sum(1 for _ in folder.glob("objects/17/*"))
     is_worth_it = len(sizes) > _MANY_PACKS and (sum(sizes[:-1]) * 4 > sizes[-1] or len(sizes) > _TOO_MANY_PACKS)

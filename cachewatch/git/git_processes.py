@@ -1,8 +1,8 @@
-"""Start git through GitPython, which only this module imports, with our environment, limits and time-outs.
+"""Start git through GitPython, which only this module imports, with a safe environment, limits and time-outs.
 
-`Git.execute` starts every git process, also for GitPython's own methods. The environment and the configuration are
-ours, so no shell, user or repository can make git run a command, ask for a password, follow a redirection or leave a
-process behind. Every name from outside goes through standard input or after `--end-of-options`.
+`Git.execute` starts every git process, also for GitPython's own methods. Its environment and configuration are fixed,
+so no shell, user or repository can make git run a command, ask for a password, follow a redirection or leave a
+process behind. Names from outside are passed through standard input or after `--end-of-options`.
 """
 
 import io
@@ -118,7 +118,7 @@ class GitResult(Struct, frozen=True):
 
 
 class Process(git.Git.AutoInterrupt):
-    """A running git process; it is ended when nothing refers to it any more, if not before."""
+    """A running git process; it is ended at the latest when no object refers to it any more."""
 
     proc: Any  # a subprocess.Popen whose pipes are there, which its own type does not say
     seconds: float  # that it may take
@@ -126,7 +126,10 @@ class Process(git.Git.AutoInterrupt):
     def listen(
         self, *, silence: float = float("inf"), most: int = _LARGEST_OUTPUT, report: Report | None = None
     ) -> GitResult:
-        """Return the result of git. End it after its time, `silence` seconds without a message, or `most` bytes."""
+        """Wait for git and return its result; end git after its time, `silence` seconds, or `most` bytes.
+
+        `silence` is the longest time without a message. `report` gets each line of git's messages.
+        """
         output, messages, last_message, tell = bytearray(), b"", monotonic(), report or (lambda _: None)
         deadline = last_message + self.seconds
         try:
@@ -156,7 +159,7 @@ class Process(git.Git.AutoInterrupt):
         return GitResult(code, bytes(output), messages.decode("utf-8", "replace"))
 
     def end(self) -> int:
-        """End git and the processes that it started, if they still run; close its pipes and return its exit code."""
+        """End git and the processes that it started, if they still run; close the pipes, and return the exit code."""
         _running.pop(self, None)
         process, self.proc = self.proc, None
         if process is not None:
@@ -176,7 +179,7 @@ class Process(git.Git.AutoInterrupt):
 
 
 class _Messages(io.FileIO):
-    """Git's messages for GitPython, which reads whole lines; a line end is added where a server sends none."""
+    """Git's messages as GitPython needs them: in lines of limited length, even if a server sends no line ends."""
 
     def readinto(self, buffer: Any) -> int:
         """Read into `buffer`; if it is filled without a line end, its last byte becomes one."""
@@ -187,7 +190,7 @@ class _Messages(io.FileIO):
 
 
 def _has_ended(process: "subprocess.Popen[bytes]", until: float) -> bool:
-    """Wait until a process ends, at most until the time `until` of the monotonic clock; return whether it has ended."""
+    """Wait for `process` until the time `until` of the monotonic clock; return whether it has ended."""
     while process.poll() is None:
         if monotonic() >= until:
             return False
@@ -216,7 +219,7 @@ class Git(git.Git):
         largest_file: int | None = None,  # bytes
         guarded: bool = False,  # limited, and ended with this process, as one that fetches always is
     ) -> None:
-        """Set the repository `git_dir`, which messages call `what`, extra configuration `settings`, and limits."""
+        """Set the repository `git_dir`, which messages call `what`, further git configuration, and limits."""
         super().__init__(working_dir and Path(working_dir))  # of a text, GitPython expands variables
         self.git_dir, self.what = str(git_dir), what or str(git_dir or working_dir)
         self.settings, self.seconds = tuple(settings), seconds
@@ -231,7 +234,7 @@ class Git(git.Git):
         universal_newlines: bool = False,
         **_: Any,
     ) -> Any:
-        """Start git; return the process or, without `as_process`, its output. Raises SourceError if git fails."""
+        """Start git; return the process if `as_process`, else what it prints. Raises SourceError if it then fails."""
         arguments = list(command)[1:]  # the first is what GitPython calls git
         if arguments != ["version"]:
             check_version()
@@ -262,18 +265,18 @@ class Git(git.Git):
         return process if as_process else self._output(process.listen()).decode().removesuffix("\n")
 
     def start(self, arguments: Iterable[str], stdin: Any = subprocess.PIPE) -> Process:
-        """Start a git command that reads `stdin`, by default a pipe; one with a pipe has no time limit."""
+        """Start a git command that reads `stdin`. With the default, a pipe to write to, it has no time limit."""
         return cast("Process", self.execute(["git", *arguments], stdin, as_process=True))
 
     def ask(self, arguments: Iterable[str], lines: Iterable[str] = (), **limits: Any) -> GitResult:
-        """Run a git command on `lines`, with `limits` for `Process.listen`; return its result, even if it failed."""
+        """Run a git command with `lines` as input; return its result, even if it failed. `limits` are for `listen`."""
         with tempfile.TemporaryFile() as stdin:  # so that git can never wait for us while we wait for it
             stdin.write(lines_of(lines))
             stdin.seek(0)
             return self.start(arguments, stdin).listen(**limits)
 
     def run(self, arguments: Iterable[str]) -> bytes:
-        """Run a git command and return what it prints; raise SourceError if it fails."""
+        """Run a git command and return what it prints. Raises SourceError if it fails."""
         return self._output(self.ask(arguments))
 
     def _output(self, result: GitResult) -> bytes:
@@ -283,7 +286,7 @@ class Git(git.Git):
 
 
 def _environment(settings: Settings, *, fetches: bool) -> dict[str, str]:
-    """Return the environment of a git process with its configuration: other users can read arguments, but not these."""
+    """Return the environment of git, with its configuration: other users could read that in arguments."""
     config = [*_CONFIG.items(), *((f"protocol.{name}.allow", "always") for name in _PROTOCOLS if fetches), *settings]
     values = {name: os.environ[name] for name in _INHERITED if name in os.environ} | _ENVIRONMENT
     values["GIT_ALLOW_PROTOCOL"] = ":".join(_PROTOCOLS) if fetches else ""
@@ -295,7 +298,7 @@ def _environment(settings: Settings, *, fetches: bool) -> dict[str, str]:
 
 
 def _guards(seconds: float, largest_file: int | None) -> list[str]:
-    """Return the command that runs before git: it ends git with this process or after `seconds`, and limits memory."""
+    """Return the words before `git`: programs that end it with this process or after `seconds`, and limit memory."""
     guards: list[str] = []
     if setpriv := which("setpriv"):
         ends_with_us = [setpriv, "--pdeathsig", "TERM", "--"]
@@ -314,7 +317,7 @@ def _guards(seconds: float, largest_file: int | None) -> list[str]:
 
 @cache
 def git_version(path: str) -> tuple[int, ...]:
-    """Return the three numbers of the version of git on the search path `path`; an empty tuple if it is unknown."""
+    """Return the version of git on the search path `path` as three numbers, or () if unknown. Raises BrokenSource."""
     if which("git", path=path) is None:
         raise BrokenSource(_NO_GIT)
     with suppress(GitError, SourceError, LookupError, ValueError):
@@ -324,7 +327,7 @@ def git_version(path: str) -> tuple[int, ...]:
 
 
 def check_version() -> tuple[int, ...]:
-    """Return the version of git on PATH, () if it is unknown. Raises BrokenSource if git is missing or too old."""
+    """Return the version of git on PATH, or () if unknown. Raises BrokenSource if git is missing or too old."""
     version = git_version(os.environ.get("PATH", os.defpath))
     if version and version < OLDEST:
         raise BrokenSource(
@@ -336,7 +339,7 @@ def check_version() -> tuple[int, ...]:
 
 @contextmanager
 def handing_on(lock: int) -> Iterator[None]:
-    """Make git processes that this thread starts in the `with` inherit the descriptor `lock`, held until they end."""
+    """Let git processes that this thread starts in the `with` block inherit `lock`, and hold it till they end."""
     token = _handed_on.set((*_handed_on.get(), lock))
     try:
         yield
@@ -345,7 +348,7 @@ def handing_on(lock: int) -> Iterator[None]:
 
 
 def interrupt() -> None:
-    """End the running git commands of all threads when the service stops; those with an open pipe go on."""
+    """End the running git commands of all threads, as when the service stops; those that read a pipe go on."""
     for running in tuple(_running):
         process = running.proc
         if process is not None and process.poll() is None:
@@ -353,12 +356,12 @@ def interrupt() -> None:
 
 
 def lines_of(names: Iterable[str]) -> bytes:
-    """Encode names as input for git, one a line."""
+    """Return `names` as input for git: bytes, one name a line."""
     return "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
 
 
 def explain(stderr: str) -> str:
-    """Return the part of git's messages that explains the error to a user."""
+    """Return the part of git's messages `stderr` that explains the error to a user, or an explanation of it."""
     if "promisor remote" in stderr:
         remedy = "run `git fetch --refetch --no-filter` in it, or give --repo the URL"
         return f"this partial clone lacks the contents of documents; {remedy}"
@@ -371,12 +374,12 @@ def explain(stderr: str) -> str:
 
 
 class Repo(git.Repo):
-    """GitPython's repository, with our `Git` and without any configuration."""
+    """GitPython's repository; it starts git by `Git` above, and reads no configuration."""
 
     GitCommandWrapperType = Git
 
     def _config_reader(self, *_: Any, **__: Any) -> GitConfigParser:
-        """Return an empty configuration: only git reads it, since GitPython fails if it is not UTF-8."""
+        """Return an empty configuration; only git reads the real one, as GitPython fails if that is not UTF-8."""
         return GitConfigParser([], read_only=True)
 
 
@@ -386,7 +389,7 @@ _VARIABLES = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TRE
 
 @contextmanager
 def _without_variables() -> Iterator[None]:
-    """Remove git's environment variables inside the `with`: a shell or hook may have set them for another repository."""
+    """Remove git's environment variables in the `with` block: a hook may have set them for another repository."""
     hidden = {name: os.environ.pop(name) for name in _VARIABLES if name in os.environ}
     try:
         yield
@@ -396,7 +399,7 @@ def _without_variables() -> Iterator[None]:
 
 @_without_variables()
 def find_repository(path: Path, *, is_inside: bool) -> Repo:
-    """Open the repository at `path` or, with `is_inside`, above it. Raises SourceError if there is none."""
+    """Open the repository at `path`, or above it if `is_inside`. Raises SourceError if there is none."""
     try:
         return Repo(os.path.realpath(path), search_parent_directories=is_inside, expand_vars=False)
     except (GitError, OSError, ValueError) as error:
@@ -406,7 +409,7 @@ def find_repository(path: Path, *, is_inside: bool) -> Repo:
 
 @_without_variables()
 def init_repository(folder: Path, *, branch: str, form: str = "sha1") -> None:
-    """Make an empty bare repository at `folder`, or complete a half-made one. `form` is sha1 or sha256."""
+    """Make an empty bare repository at `folder`, or complete one; `form` is the kind of ids: sha1 or sha256."""
     Repo.init(folder, expand_vars=False, bare=True, quiet=True, initial_branch=branch, object_format=form)
 
 
@@ -428,7 +431,7 @@ class _Progress(git.RemoteProgress):
 
 @_without_variables()
 def clone(url: str, folder: Path, report: Report | None) -> None:
-    """Make a bare clone of `url` at `folder`, without the contents of documents if the server can leave them out."""
+    """Make a bare clone of `url` at `folder`, without contents of files if the server allows. Raises SourceError."""
     check_version()
     progress: Any = _Progress(report)
     try:

@@ -1,8 +1,8 @@
 """Open and read local repositories through git's plumbing commands, after checking that this is safe.
 
-Nothing is ever checked out, and a repository that is not ours is never written. Before git opens one, it is checked for
-pipes and devices, on which git would hang, and for a partial clone: a git version that would fetch missing objects
-unasked, as its configuration says, is not started there.
+Nothing is ever checked out, and a user's repository is never written. Before git opens one, it is checked for pipes and
+devices, on which git would hang. In a partial clone, a version of git is not started that would fetch missing objects
+unasked, by whatever command the configuration names.
 """
 
 import fcntl
@@ -43,7 +43,7 @@ _PATH = re.compile(r"path\s*=\s*(.*)", re.IGNORECASE)
 
 
 def _check_repository(path: Path, version: tuple[int, ...]) -> None:
-    """Raise BrokenSource if it is unsafe for git of this `version` to open the repository at or above `path`."""
+    """Raise BrokenSource if git of this `version` cannot safely open the repository at or above `path`."""
     # A git of this version may fetch missing objects of a partial clone by itself.
     is_lazy = not version or (version < (2, 45) and version[2] < _NOT_LAZY.get(version[1], 1000))
     try:
@@ -59,7 +59,7 @@ def _check_repository(path: Path, version: tuple[int, ...]) -> None:
 
 
 def check_no_hooks(folder: Path) -> None:
-    """Raise BrokenSource if the configuration of the bare repository `folder` has hooks, which git 2.54 would run."""
+    """Raise BrokenSource if the configuration of the bare repository `folder` names hooks, which git 2.54 would run."""
     try:
         if any(map(_HOOK.search, _configuration(folder))):
             raise BrokenSource(
@@ -71,7 +71,7 @@ def check_no_hooks(folder: Path) -> None:
 
 
 def is_in_repository(path: Path) -> bool:
-    """Tell, without starting git, whether `path` is a repository or lies in one."""
+    """Tell, without starting git, whether `path` is a repository or lies in one. Raises SourceError if unreadable."""
     try:
         return _git_folders(path) != []
     except RefusedFile:
@@ -81,7 +81,7 @@ def is_in_repository(path: Path) -> bool:
 
 
 def _git_folders(path: Path) -> list[Path]:
-    """Return the git folder at or above `path`, and the shared one of a linked work tree, without opening pipes."""
+    """Return the git folder at or above `path`, then the main one of a linked work tree; [] if there is none."""
     # Without links and `..`: where git would be if it were started there. `resolve` fails where links go in circles.
     path = Path(os.path.realpath(path))
     for folder in (path, *path.parents):
@@ -109,7 +109,7 @@ def _word(path: Path) -> str:
 
 
 def _check_files(folder: str) -> None:
-    """Raise RefusedFile if any entry below `folder` is neither file nor folder; takes milliseconds."""
+    """Raise RefusedFile if any entry below `folder` is neither a file nor a folder."""
     waiting = [folder]
     while waiting:
         try:
@@ -143,7 +143,7 @@ def _configuration(folder: Path) -> Iterator[str]:
 
 
 def _included(text: str, folder: Path) -> Iterator[Path]:
-    """Yield every file that the configuration `text` may include, perhaps with a few more."""
+    """Yield every file that the configuration `text` includes, and perhaps some that it does not."""
     if not _INCLUDE.search(text):
         return
     for value in _PATH.findall(text.replace('"', "").replace("\\\\", "\\")):
@@ -172,13 +172,13 @@ class Object(Struct, frozen=True):
 
 
 def object_id(kind: str, content: bytes, like: str) -> str:
-    """Return the id that git gives to an object; `like` is any id of its repository."""
+    """Return the id that git gives to `content` as an object of type `kind`; `like` is any id of the repository."""
     algorithm = "sha256" if len(like) == 64 else "sha1"
     return hashlib.new(algorithm, f"{kind} {len(content)}\0".encode() + content, usedforsecurity=False).hexdigest()
 
 
 class ObjectPipe:
-    """A running `git cat-file --batch` that returns objects by name or, many at once, by id."""
+    """A running `git cat-file --batch`, which returns single objects by name, or many objects by id."""
 
     def __init__(self, git: Git, path: Path) -> None:
         self._path = path
@@ -193,7 +193,7 @@ class ObjectPipe:
         self._kept: dict[str, Object] = {}
 
     def get(self, name: str, *, most: int = MAX_BYTES) -> Object | None:
-        """Return the object that `name` means in git's notation, or None. Raises SourceError above `most` bytes."""
+        """Return the object that `name` means to git, or None. Raises SourceError if it exceeds `most` bytes."""
         if name in self._kept or "\n" in name or "\0" in name:
             return self._kept.get(name)
         self._write(lines_of([name]))
@@ -213,18 +213,18 @@ class ObjectPipe:
         return found
 
     def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
-        """Yield the contents of the objects `ids` of type `kind`, in order. Raises SourceError if one is missing."""
+        """Yield the contents of the objects `ids`, all of type `kind`. Raises SourceError if one is missing."""
         for size, content in self._read(ids, kind, MAX_BYTES):
             if len(content) < size:
                 raise SourceError(f"{self._path}: a {kind} has more than {MAX_BYTES:,} bytes; that is no catalogue")
             yield content
 
     def documents(self, ids: Iterable[str]) -> Iterator[bytes | None]:
-        """Yield the contents of the blobs `ids`, or None for one that is larger than documents may be."""
+        """Yield the contents of the blobs `ids`; None in place of one that is larger than documents may be."""
         return (content if len(content) == size else None for size, content in self._read(ids, "blob", MAX_BYTES))
 
     def beginnings(self, ids: Iterable[str], *, most: int) -> Iterator[bytes]:
-        """Yield the first `most` bytes of each of the blobs `ids`."""
+        """Yield the beginning of each of the blobs `ids`: at most `most` bytes."""
         return (content for _, content in self._read(ids, "blob", most))
 
     def _read(self, ids: Iterable[str], kind: str, most: int) -> Iterator[tuple[int, bytes]]:
@@ -250,7 +250,7 @@ class ObjectPipe:
         self._process.end()
 
     def abandon(self) -> None:
-        """In a forked process, detach from the pipes of the git process, which belongs to the parent process."""
+        """In a forked process, close the pipes to git, which is the parent's child; otherwise do nothing."""
         if self._owner == os.getpid() or self._process.proc is None:
             return
         self._process.poll()  # which finds that it is no child of ours
@@ -264,7 +264,7 @@ class ObjectPipe:
             self._requests.flush()
 
     def _header(self) -> tuple[str, str, int] | None:
-        """Read id, type and size of an object, which git prints before it; None if there is no such object."""
+        """Read and return the id, type and size that git prints before an object; None if it has no such object."""
         line = self._answers.readline()
         if not line:
             raise SourceError(f"{self._path}: {self._last_words()}")
@@ -274,7 +274,7 @@ class ObjectPipe:
         return object_id, object_type, int(size)
 
     def _content(self, size: int, most: int) -> bytes:
-        """Read the first `most` bytes of a content of `size` bytes, and skip the rest."""
+        """Read an object's content of `size` bytes; return the first `most` bytes, and skip the rest."""
         content: bytes = self._answers.read(min(size, most))
         left = size - len(content)
         while left > 0 and (passed := self._answers.read(min(left, _PIPE_BYTES))):
@@ -293,7 +293,7 @@ class ObjectPipe:
 
 
 class _Answers(io.RawIOBase):
-    """The output of git as a stream; git's messages are collected meanwhile, so that git never waits for a reader."""
+    """The output of git as a stream. Collects git's messages meanwhile, so that git never waits for a reader."""
 
     def __init__(self, process: Process, path: Path) -> None:
         self._process, self._path, self.messages = process, path, ""
@@ -306,7 +306,7 @@ class _Answers(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read what git has printed into `buffer`; raise SourceError if it prints nothing for two minutes."""
+        """Read what git prints into `buffer`. Raises SourceError if it prints nothing for two minutes."""
         if self._process.proc is None:
             return 0  # it has ended, and the numbers of its pipes may be those of other files
         while ready := dict(self._waiting.poll(_ANSWER_SECONDS * 1000)):
@@ -329,12 +329,12 @@ class Repository:
         layout: Layout = ANYWHERE,  # of its documents
         *,
         is_ours: bool = False,  # only cachewatch writes it
-        folder: Path | None = None,  # which messages name, if the repository is its record: one revision, never shown
-        # Fetches those of some objects that our clone lacks, and calls its second argument with their number before.
+        folder: Path | None = None,  # the folder of which this is a temporary record; messages name it
+        # Fetches missing ones of some objects; before, calls its second argument with their number.
         obtain: Callable[..., None] = lambda *_: None,
         fetch_tag: Callable[[str], bool] = lambda _: False,  # fetches a git tag; tells whether there is one
     ) -> None:
-        """Open the repository at or above `path`; raise SourceError if there is none, or if git must not open it."""
+        """Open the repository at or above `path`. Raises SourceError if there is none, or if git must not open it."""
         if not path.exists():
             raise SourceError(f"{path}: there is no such folder")
         version = check_version()
@@ -361,7 +361,7 @@ class Repository:
         return self._objects
 
     def reopened(self) -> "Repository":
-        """Return this repository with git processes of its own, for use in the current, perhaps forked, process."""
+        """Return a copy that starts its own git, for use in the current process, also if that is a fork."""
         if self._objects is not None:
             self._objects.abandon()
         twin = copy(self)

@@ -1,7 +1,7 @@
-"""Fetch from remote repositories, also into the clones of commands, which lack objects until they are needed.
+"""Fetch from remote repositories, also into clones for commands, which fetch contents when they are needed.
 
-Secrets stay in files that git, ssh or a helper opens itself: none is ever in an argument, in an environment, in the
-configuration of a clone or in our memory, and none gets into a message.
+Secrets stay in files that git, ssh or a credential helper opens: cachewatch never reads them, nor puts them into an
+argument, the environment, the configuration of a clone or a message.
 """
 
 import os
@@ -34,7 +34,7 @@ _QUERY = re.compile(r"(://[^\s?'\"]{0,2000}\?)[^\s'\"]+")
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """The credentials for one source, as names of files that only git and ssh open."""
+    """The credentials for one source, as names of files with the secrets, which only git and ssh read."""
 
     ssh_key: str | None = None
     known_hosts: str | None = None
@@ -52,7 +52,7 @@ class Access(Struct, frozen=True, kw_only=True):
         return [("credential.helper", helper) for helper in helpers]
 
     def environment(self) -> Mapping[str, str]:
-        """Return the environment variables for git; raise BrokenSource if a file of the credentials cannot be read."""
+        """Return the environment variables for git. Raises BrokenSource if a file of the credentials is unreadable."""
         for path in filter(None, (self.ssh_key, self.known_hosts, self.store)):
             try:
                 Path(path).open("rb").close()
@@ -65,7 +65,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
 
 def redact(text: str, address: str = "") -> str:
-    """Replace the user, password and query of every URL in `text` by "..."; `address` is a URL that may have them."""
+    """Replace user, password and query of every URL in `text` by "...", and wherever they are, those of `address`."""
     words: list[str] = []
     with suppress(ValueError):
         parts = urlsplit(address)
@@ -139,7 +139,7 @@ class Remote:
         silence: float | None = None,  # seconds without data after which a fetch ends
         report: Report | None = None,
     ) -> None:
-        """Set what to fetch from; raise RefusedAddress if git could be made to run a command or to reveal a password."""
+        """Set what to fetch from. Raises RefusedAddress if `address` has a password or could make git run a command."""
         self.is_path = not is_url(address)
         if not self.is_path:
             check_url(address)
@@ -155,7 +155,7 @@ class Remote:
         self._deadline = time.monotonic() + self.seconds
 
     def tip(self, branch: str | None) -> Tip:
-        """Return the newest commit of `branch`, by default of the branch that the remote HEAD names."""
+        """Return the newest commit of `branch`; None is the default branch. Raises BrokenSource if missing."""
         if branch is None:
             listed = self._list("--symref", NAME, "HEAD")
             named = re.search(rf"^ref: {_BRANCHES}(\S+)\tHEAD$", listed, re.MULTILINE)
@@ -183,7 +183,7 @@ class Remote:
         return _BRANCH.fullmatch(name) is not None and self._list(NAME, f"refs/tags/{name}") != ""
 
     def fetch(self, folder: Path, *what: str, ids: Sequence[str] = (), is_partial: bool = False) -> None:
-        """Fetch `what` (refspecs or commits) with history, or only the objects `ids`; `is_partial` omits documents."""
+        """Fetch `what` (refspecs or commits) with history, or only the objects `ids`; `is_partial` omits contents."""
         options = ["--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance", "--prune"]
         options += ["--update-shallow", "--progress" if self._silence or self._report else "--quiet"]
         # With several refspecs, git would fail for ever where a branch gave way to one below it, as in topic and topic/x.
@@ -202,7 +202,7 @@ class Remote:
         *,
         hold: Callable[[], AbstractContextManager[Any]] = nullcontext,  # entered for each group
     ) -> None:
-        """Fetch those objects `ids` that a partial clone lacks, in large groups."""
+        """Fetch those of the objects `ids` that the partial clone `folder` lacks, in large groups."""
         # Each once, and in order, since versions of one document compress well together.
         wanted = dict.fromkeys(ids) if upkeep.is_partial(folder) else {}
         listing = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered"]
@@ -255,7 +255,7 @@ class Remote:
 
 
 class Unreachable(SourceError):
-    """The connection to a source failed; the source and our clone may be all right."""
+    """The connection to a source failed; the source and our clone of it may be intact."""
 
 
 _SCP_LIKE = re.compile(r"(?P<user>[\w.-]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>.+)")
@@ -269,7 +269,7 @@ def is_url(address: str) -> bool:
 
 
 def clone_folder(url: str) -> Path:
-    """Return the folder for the clone of `url`."""
+    """Return the folder in which commands keep their clone of `url`; it need not exist."""
     return cache_path("clones", url, ".git")
 
 
@@ -280,13 +280,13 @@ _REFSPECS = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
 
 
 def open_clone(address: str, layout: Layout = ANYWHERE, report: Report | None = None) -> Repository:
-    """Open the clone that commands have of `address`; missing contents of documents are fetched when they are read."""
+    """Open the clone that commands keep of `address`; it fetches missing contents when they are read."""
     remote, folder = Remote(address, seconds=_COMMAND_SECONDS, report=report), clone_folder(address)
     return Repository(folder, layout, is_ours=True, obtain=partial(remote.fetch_absent, folder))
 
 
 def open_repository(address: str, *, report: Report | None = None, layout: Layout = ANYWHERE) -> Repository:
-    """Open the repository at `address`: a path directly, a URL as a clone that is made or updated first."""
+    """Open the repository at the path `address`; if that is a URL, first make or update a clone, and open it."""
     if not is_url(address):
         return Repository(Path(address), layout)
     remote, folder = Remote(address, seconds=_COMMAND_SECONDS, report=report), clone_folder(address)
@@ -301,7 +301,7 @@ def open_repository(address: str, *, report: Report | None = None, layout: Layou
 
 
 def check_url(url: str) -> None:
-    """Raise RefusedAddress if it is dangerous to give `url` to git: it is an option, runs a helper or has a password."""
+    """Raise RefusedAddress if `url` must not be given to git: if it is an option, runs a helper or has a password."""
     if not url.isprintable():
         raise RefusedAddress(f"{url!a}: an address cannot hold control characters")
     if url.startswith("-") or re.match(r"[A-Za-z0-9.+-]*::", url):

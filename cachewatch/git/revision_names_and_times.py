@@ -33,8 +33,8 @@ LATEST = datetime(9999, 12, 30, tzinfo=UTC)  # the last day that every time zone
 class Revision(Struct, frozen=True):
     """One commit of a catalogue, with the tag of the catalogue that its name selects, if any.
 
-    name: as the user wrote it.  commit: the full id.  tag: of the catalogue, or None if `name` selects none.
-    time: of the commit, or None.  has_impossible_date: whether it is beyond every calendar; then time is in 9999.
+    name: the name that the user wrote.  commit: the full id.  tag: a tag of the catalogue; None if `name` selects none.
+    time: when it was committed, or None.  has_impossible_date: whether that is after the year 9999; `time` is then in it.
     is_of_folder: whether it is a temporary commit made from a folder, whose id is never shown.
     side: returns it as a side of a comparison.
     """
@@ -47,11 +47,11 @@ class Revision(Struct, frozen=True):
 
     @property
     def has_impossible_date(self) -> bool:
-        """Whether the date of the commit lies beyond every calendar, which git accepts."""
+        """Whether the date of the commit, for which git accepts any number, is beyond the calendar."""
         return self.time == LATEST
 
     def side(self, tag: str | None = None) -> Side:
-        """Return this revision as a side of a comparison; `tag` applies if the revision names no tag itself."""
+        """Return this revision as a side of a comparison, of `tag` or, without it, the revision's own tag."""
         if self.is_of_folder:
             return Side(name=self.name, tag=tag or self.tag)
         time = None if self.time is None else self.time.isoformat().replace("+00:00", "Z")
@@ -61,7 +61,7 @@ class Revision(Struct, frozen=True):
 def resolve(repository: Repository, name: str) -> Revision:
     """Return the revision that `name` means; `:TAG` at its end selects a tag. Raises UnknownRevision, with a hint.
 
-    A name is anything that git resolves, `3 days ago` or a date (the newest revision up to the end of that day, UTC).
+    `name` is anything that git resolves, or a time, for the newest revision until then: `3 days ago`, or a day (UTC).
     """
     now = datetime.now(UTC)
     revision, colon, tag_name = name.rpartition(":")
@@ -92,7 +92,7 @@ def resolve_upstream(repository: Repository, name: str) -> Revision:
 
 
 def file_of(repository: Repository, name: str) -> tuple[Revision, str, Object] | None:
-    """Return revision, path and object of the file that `name` (REVISION:PATH) means; None if there is none."""
+    """Return the revision, path and content of the file REVISION:PATH `name`; None if there is no such file."""
     revision, _, path = name.partition(":")
     file = _ask(repository, name) if revision and path and name.isprintable() else None
     return (resolve(repository, revision), path, file) if file is not None and file.type == "blob" else None
@@ -106,20 +106,20 @@ def is_there(repository: Repository, name: str) -> bool:
 
 
 def count_between(repository: Repository, before: Revision, after: Revision) -> int | None:
-    """Return the number of commits between two revisions; None if neither contains the other or git cannot tell."""
+    """Return the number of commits from one revision to the other; None if neither contains the other, or unknown."""
     counted = _listed(repository, "--count", "--left-right", f"{before.commit}...{after.commit}")
     left, right = map(int, counted[0].split()) if counted else (1, 1)
     return max(left, right) if not (left and right) else None
 
 
 def covers(repository: Repository, commit: str, earlier: str) -> bool | None:
-    """Tell whether a commit has an earlier one in its history, or is the same; None if git cannot tell."""
+    """Tell whether the commit `earlier` is in the history of `commit`, or equal to it; None if git cannot tell."""
     missing = _listed(repository, "-1", f"{commit}..{earlier}")
     return None if missing is None else not missing
 
 
 def times_between(repository: Repository, before: Revision, after: Revision) -> list[datetime]:
-    """Return the times of the commits from `before` to `after`, newest first; none if their history is missing."""
+    """Return the times of the commits from `before` to `after`, newest first; [] if some commits are missing here."""
     asked = ["--first-parent", "--timestamp", f"--max-count={_MOST_TIMES}", f"{before.commit}..{after.commit}"]
     lines = _listed(repository, *asked)
     if lines is None:
@@ -129,7 +129,7 @@ def times_between(repository: Repository, before: Revision, after: Revision) -> 
 
 
 def _listed(repository: Repository, *asked: str) -> list[str] | None:
-    """Return the lines that `git rev-list` prints; None if it fails, since the history is not here."""
+    """Return the lines that `git rev-list` prints; None if it fails because commits are missing here."""
     try:
         return repository.run(["rev-list", *asked]).decode().splitlines()
     except SourceError:
@@ -181,18 +181,18 @@ def _ask(repository: Repository, name: str) -> Object | None:
 
 
 def time_of(commit: Object | None) -> datetime | None:
-    """Return the time of a commit; None if it says none."""
+    """Return the time of a commit; None if `commit` is None or has no time."""
     match = _COMMITTER.search(commit.content) if commit else None
     return commit_time(match[1]) if match else None
 
 
 def commit_time(seconds: bytes | str) -> datetime:
-    """Convert seconds since 1970 to a time; a date beyond every calendar, which git accepts, becomes LATEST."""
+    """Convert seconds since 1970 to a time; one that is beyond the calendar becomes LATEST."""
     return datetime.fromtimestamp(min(int(seconds), LATEST.timestamp()), UTC)
 
 
 def newest_two(repository: Repository) -> tuple[str, str]:
-    """Return the names of the last two revisions that changed the catalogue, older first, or raise UnknownRevision."""
+    """Return names of the two newest revisions that changed documents, older first. Raises UnknownRevision if none."""
     if repository.is_folder:
         raise UnknownRevision(
             f"{repository.path}: {_NO_REVISIONS}; name two folders: `cachewatch diff BEFORE {repository.path}`"
@@ -231,7 +231,7 @@ def _changing(repository: Repository) -> Iterator[str]:
 
 
 def _complaints(repository: Repository, name: str) -> Iterator[str]:
-    """Yield reasons why `name` is no revision, with hints; callers use the first one."""
+    """Yield messages why `name` is no revision, with hints, the most helpful first."""
     now = datetime.now(UTC)
     head = repository.objects().get("HEAD^{commit}")
     tags = folders(repository, catalogue_of(repository, head.id) if head else None).ids
@@ -265,7 +265,7 @@ def _complaints(repository: Repository, name: str) -> Iterator[str]:
 
 
 def _no_file(repository: Repository, revision: str, path: str) -> str:
-    """Return the message that `revision` has no file `path`; it suggests the path as seen from the working folder."""
+    """Return the message that `revision` has no file `path`; suggest `path` from this folder on."""
     where = repository.prefix
     found = _ask(repository, f"{revision}:{os.path.normpath(path)}")
     if found is not None and found.type == "tree":
@@ -277,7 +277,7 @@ def _no_file(repository: Repository, revision: str, path: str) -> str:
 
 
 def _oldest(repository: Repository, start: str) -> tuple[int, str]:
-    """Return the number of first parents of `start`, and the end of a message that names the oldest; "" without any."""
+    """Return the number of revisions before `start`, and the end of a message about the oldest; 0 and "" if unknown."""
     commits = _listed(repository, "--first-parent", "--end-of-options", start)
     if not commits:
         return 0, ""

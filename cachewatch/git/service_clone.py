@@ -1,7 +1,7 @@
 """The service's long-lived clone of one branch, with the documents of its newest revision (docs/dev/design.md).
 
-Refs refs/cachewatch/keep/COMMIT pin revisions, which neither a rewritten upstream nor git's gc can remove. A damaged
-clone is replaced by a new one, so nothing important may exist only in a clone.
+A ref refs/cachewatch/keep/COMMIT pins a revision, so that git's gc keeps it, also if upstream rewrites the branch. A
+damaged clone is replaced by a new one, so nothing important may exist only in a clone.
 """
 
 import logging
@@ -39,7 +39,7 @@ class Update(Struct, frozen=True, kw_only=True):
     branch: str
     before: str | None  # None after the first fetch
     after: str
-    # The branch no longer contains `before`: its history was rewritten. Always False if our own history is incomplete.
+    # Whether the branch no longer contains `before`, because it was rewritten; False if the clone has not all history.
     rewritten: bool = False
     set_aside: Path | None = None  # where the old clone lies, if it was damaged and replaced by a new one
     lost_pins: tuple[str, ...] = ()  # the pinned commits that no longer exist anywhere; the new clone lacks them
@@ -59,7 +59,7 @@ class ServiceClone:
         layout: Layout = ANYWHERE,
         wanted_tag: Wanted = lambda _: True,  # selects tags whose newest documents are always fetched
     ) -> None:
-        """Set what to clone. Raises RefusedAddress if git could be made to run a command or to reveal a password."""
+        """Set what to clone. Raises RefusedAddress if `address` has a password or could make git run a command."""
         self.folder = folder.absolute()
         self._address, self._branch, self._access = address, branch, access
         self._remote = Remote(address, access, seconds=timeout)
@@ -107,14 +107,14 @@ class ServiceClone:
         return Repository(self.folder, self.layout, is_ours=True, obtain=self.obtain, fetch_tag=self.fetch_tag)
 
     def pin(self, commit: str) -> None:
-        """Protect `commit` from deletion; wait for an update only if it lacks documents. Raises UnknownRevision."""
+        """Pin `commit`, so that it is never deleted, and fetch its missing documents. Raises UnknownRevision."""
         if _commit_of(self.folder, commit) is None or self._absent(self.folder, commit):
             with self._updating():
                 self._make_whole(self._remote, self.folder, commit)
         self._write_ref(f"update {_KEEP}{commit} {commit}", f"pin {commit}")
 
     def fetch_tag(self, name: str) -> bool:
-        """Fetch the git tag `name`, which updates do not fetch; return False if the repository has no such tag."""
+        """Fetch the git tag `name`, as updates do not; return whether the repository has it."""
         with self._updating():
             if not self._remote.has_tag(name):
                 return False
@@ -131,12 +131,12 @@ class ServiceClone:
         return _pins_of(self.folder)
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
-        """Fetch the objects `ids` that the clone lacks, in large groups; `tell` is called with their number before."""
+        """Fetch those of the objects `ids` that the clone lacks; first call `tell` with their number, if any."""
         self._remote.fetch_absent(self.folder, ids, tell, hold=self._updating)
 
     @contextmanager
     def _updating(self) -> Iterator[int]:
-        """Hold the lock of updates, and yield the shared lock of all writers of the clone."""
+        """Hold the lock for updates of the clone; yield the lock that all its writers share."""
         with (
             self._explained(),
             upkeep.locked(self.folder, seconds=self._remote.seconds),
@@ -146,7 +146,7 @@ class ServiceClone:
             yield lock
 
     def _write_ref(self, change: str, what: str) -> None:
-        """Apply `change`, a line for `git update-ref`, while others may write; error messages call it `what`."""
+        """Apply `change`, a line for `git update-ref`; messages call it `what`. Raises SourceError."""
         with self._explained(), upkeep.writing(self.folder):
             done = upkeep.read(self.folder, ["update-ref", "--stdin"], [change])
         if done.code:
@@ -154,7 +154,7 @@ class ServiceClone:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn file errors into SourceError, and refuse to touch the folder of a recorded build cache."""
+        """Turn OSErrors into SourceErrors. Raises BrokenSource if the folder has a recorded build cache instead."""
         if (self.folder / RECORDING_LOCK).exists():
             raise BrokenSource(
                 f"{self.folder}: has the recorded history of a build cache, which cannot be had again; give the source "
@@ -179,7 +179,7 @@ class ServiceClone:
         return Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
 
     def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
-        """Fetch until the local branch equals the remote one, point HEAD at it, and return its newest commit."""
+        """Fetch until the local branch equals the remote one, and point HEAD at it; return its newest commit."""
         is_partial = not remote.is_path or upkeep.is_partial(folder)
         for _ in range(_ATTEMPTS + 1):
             ref = f"refs/heads/{tip.branch}"
@@ -194,7 +194,7 @@ class ServiceClone:
         raise SourceError(f"{remote.name}: the branch {tip.branch!r} moves on faster than it can be fetched")
 
     def _make_whole(self, remote: Remote, folder: Path, commit: str) -> None:
-        """Fetch the documents of `commit` that a partial clone left out."""
+        """Fetch the documents of `commit` that a partial clone lacks. Raises UnknownRevision without `commit`."""
         if commit == self._whole and folder == self.folder:
             return
         if _commit_of(folder, commit) is None:
@@ -217,7 +217,7 @@ class ServiceClone:
         return upkeep.missing(folder, [commit], [f":(literal){TAGS_FILE}", *paths])
 
     def _clone(self, lock: int, tip: Tip, problem: str = "") -> Update:
-        """Make a new clone beside the existing one, if any, and replace it; `problem` says how that one is damaged."""
+        """Make a new clone in the place of any old one; `problem` says how the old one is damaged."""
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f"{self.folder.name}.new-"))
         try:
             init_repository(new, branch=tip.branch, form="sha256" if len(tip.commit) == 64 else "sha1")
@@ -243,9 +243,9 @@ class ServiceClone:
         return replace(update, set_aside=kept, lost_pins=lost)
 
     def _carry_over(self, remote: Remote, old: Path, new: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
-        """Fetch the commits that `old` pins, except `but`, from `remote` or else from `old`, and pin them in `new`.
+        """Pin the commits that the clone `old` pins, except `but`, in `new`, fetched from `remote` or else from `old`.
 
-        Return the ids of the commits that neither has.
+        Return the ids of the commits that neither of the two has.
         """
         lost = []
         for commit in sorted(_pins_of(old) - _pins_of(new) - {*but}):
@@ -271,7 +271,7 @@ def _commit_of(folder: Path, name: str) -> str | None:
 
 
 def _pins_of(folder: Path) -> frozenset[str]:
-    """Return the pinned commits of a clone by reading its files, because git may fail in a damaged clone."""
+    """Return the ids of the pinned commits; read from files, because git may fail in a damaged clone."""
     names: list[str] = []
     try:
         packed = (folder / "packed-refs").read_text("utf-8", "replace") if (folder / "packed-refs").exists() else ""

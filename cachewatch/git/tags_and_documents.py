@@ -36,12 +36,12 @@ from cachewatch.git.trees import (
 )
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 
-# By tag and package: the earlier revision, with a tag, whose document is compared instead of the usual one.
+# By tag and package: an earlier revision, and its tag, from which the document to compare is taken instead.
 Bases = Mapping[str, Mapping[str, Revision]]
 
 
 class RestoredDocument(Struct, frozen=True):
-    """An earlier document with places added that the package has again, as digests last reported them."""
+    """An earlier document, to which places were added that the package lost and has again, as last reported."""
 
     blob: Blob  # names no object in git
     content: bytes
@@ -79,7 +79,7 @@ class GitReader(Struct, frozen=True):
             yield TOO_LARGE if content is None else content
 
     def reopened(self) -> "GitReader":
-        """Return a reader with a git process of its own."""
+        """Return a copy that starts its own git process."""
         return GitReader(self._repository.reopened(), self._restored)
 
 
@@ -95,7 +95,7 @@ def compare_revisions(
     trees: CompareTrees = TreeDifference,  # this and `count` may cache results
     count: Callable[[Repository, Revision, Revision], int | None] = count_between,
 ) -> Comparison:
-    """Name the documents that differ, in the tag that a revision names or in each wanted one. Raises UsageError."""
+    """Find which documents differ, in the tag of `before` or `after`, or else in each wanted tag. Raises UsageError."""
     wanted_package = cache(wanted_package)
     commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
     had, has = (tags_of(repository, side, sorted(commits - {side.commit})) for side in (before, after))
@@ -149,14 +149,14 @@ def compare_revisions(
 
 
 def list_revision(repository: Repository, revision: Revision, wanted_package: Wanted) -> Listing:
-    """List the documents of one tag of a revision: the one it names, or its only one, or develop."""
+    """List the documents of one tag of `revision`: the tag that it names, else its only tag, else develop."""
     trees = tags_of(repository, revision).ids
     tag = revision.tag or (next(iter(trees)) if len(trees) == 1 else DEFAULT_TAG)
     return list_tree(repository, revision, tag, tree_of(repository, revision, tag, trees), wanted_package)
 
 
 def list_tree(repository: Repository, revision: Revision, tag: str, tree: str, wanted_package: Wanted) -> Listing:
-    """List the documents of `tag` in `revision`, given the id of its tree of packages."""
+    """List the documents of `tag` in `revision`; `tree` is the id of the git tree with its packages."""
     found = TreeDifference(repository, (tag, tag), None, tree).chosen(wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
     of_tree = (replace(each, side="") for each in found.diagnostics)  # it is only one side
@@ -174,7 +174,7 @@ class PackageDocument(Struct, frozen=True):
 
 
 def read_package(repository: Repository, revision: Revision, package: str) -> PackageDocument:
-    """Read a document in the tag of `revision`, or in develop. Raises UnreadableDocument or UnknownRevision."""
+    """Read the document of `package` in `revision`. Raises UnreadableDocument, or UnknownRevision if there is none."""
     tag = revision.tag or DEFAULT_TAG
     tree = tree_of(repository, revision, tag)
     document = document_in(repository, revision.commit, tag, package)
@@ -193,18 +193,18 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
 def document_in(
     repository: Repository, commit: str, tag: str, package: str, others: Collection[str] = ()
 ) -> Blob | str | None:
-    """Return the document of `package` in `tag` of a commit; None if there is none, or why it cannot be read."""
+    """Return the document of `package` in `tag` of a commit; None if there is none; a text if it is unreadable: why."""
     tree = _tree_in(repository, commit, tag, others)
     return document_of(repository, folder_of(repository, tag), tree, package)
 
 
 def packages_in(repository: Repository, commit: str, tag: str) -> Mapping[str, str]:
-    """Return the tree id of each package of a tag in a commit; none without the tag."""
+    """Return the id of each package's git tree, by package, in a tag of a commit; {} if it has no such tag."""
     return folders(repository, _tree_in(repository, commit, tag)).ids
 
 
 def _tree_in(repository: Repository, commit: str, tag: str, others: Collection[str] = ()) -> str | None:
-    """Return the id of the tree of a tag; other tags, of which there may be thousands, are not looked at if it exists."""
+    """Return the id of the git tree of `tag`, or None; other tags, perhaps thousands, are not read if git stores it."""
     tree = catalogue_of(repository, commit, others)
     is_stored = tree is not None and not isinstance(tree, MadeTree) and is_name(tag.encode())
     found = repository.objects().get(f"{tree}:{tag}") if is_stored else None
@@ -214,7 +214,7 @@ def _tree_in(repository: Repository, commit: str, tag: str, others: Collection[s
 
 
 def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
-    """Return the newest commit, up to `commit`, that gave the document its current content; "" if unknown."""
+    """Return the id of the commit that gave the document the content that it has in `commit`; "" if unknown."""
     document = document_in(repository, commit, tag, package)
     while isinstance(document, Blob):
         writer = repository.run(["rev-list", "-1", commit, "--", f":(literal){document.path}"]).decode().strip()
@@ -228,14 +228,14 @@ def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
 
 
 def tags_of(repository: Repository, revision: Revision, others: Collection[str] = ()) -> Folders:
-    """Return the tags of `revision` as ids of their trees, without packages of no tag; `others` as in `catalogue_of`."""
+    """Return the tags of `revision`, with the ids of their git trees; `others` as in `catalogue_of`."""
     return folders(repository, catalogue_of(repository, revision.commit, others))
 
 
 def _states(
     repository: Repository, before: Revision, after: Revision, *, had: Folders, has: Folders, wanted: Wanted
 ) -> Iterator[tuple[TagState, TagState]]:
-    """Yield pairs to compare, earlier and later: of the tag that a revision names or of each wanted, or snapshots."""
+    """Yield pairs to compare: the named tag or each wanted one, before and after; a new snapshot with the last."""
     old, new = had.ids, has.ids
     if before.tag or after.tag:
         tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""
@@ -255,14 +255,14 @@ def _states(
 
 
 def no_tag_matches(wanted: Wanted, there: Sequence[str]) -> str:
-    """Return the message that `wanted` selects none of the existing tags."""
+    """Return the message that `wanted` selects none of the tags `there`."""
     asked = wanted if isinstance(wanted, Globs) else Globs()
     named = "".join(f" {pattern}" for pattern in asked.patterns)
     return f"no tag matches{named}; there are {', '.join(there[:8])}{', ...' if there[8:] else ''}{asked.meant(there)}"
 
 
 def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str] | None = None) -> str:
-    """Return the tree id of `tag`, from `trees` if given. Raises UnknownRevision if the tag is missing."""
+    """Return the id of the git tree of `tag`, from `trees` if given. Raises UnknownRevision if there is no such tag."""
     trees = tags_of(repository, revision).ids if trees is None else trees
     if not trees:
         raise UnknownRevision(f"{repository.prefix}{nothing_found(repository, revision.commit, revision.name)}")
@@ -276,7 +276,7 @@ def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping
 def _rebased(
     repository: Repository, difference: Difference, bases: Bases, restored: Restored, after: TagState
 ) -> Difference:
-    """Return `difference` with the earlier documents of some packages replaced: by `bases`, or by `restored` ones."""
+    """Return `difference` with the earlier documents of packages in `bases` and `restored` replaced by these."""
     replaced: dict[str, Revision | RestoredDocument] = {**bases.get(after.tag, {}), **restored.get(after.tag, {})}
     unreadable = [each for each in difference.unreadable if each.package not in replaced]
     documents = {pair.package: pair for pair in difference.all_documents if pair.package not in replaced}
@@ -302,14 +302,14 @@ def _rebased(
 
 
 def _with_equal(difference: Difference) -> Difference:
-    """Return the `difference` of two tags with equal documents added: few are equal, since most name their tag."""
+    """Return the `difference` of two tags with pairs of equal documents added, which are few: most name their tag."""
     equal = [DocumentPair(blob.package, blob, blob) for blob in difference.unchanged()]
     pairs = sorted((*difference.all_documents, *equal), key=lambda pair: pair.package)
     return replace(difference, all_documents=tuple(pairs), unchanged_packages=tuple, unchanged=tuple)
 
 
 def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[Blob] | None:
-    """Return the documents of some tags, each once; None if they are too many to search for a misspelt name."""
+    """Return the documents of some tags, equal ones once; None if they are too many to read for a misspelt name."""
     listed = ((state.tag, folders(repository, state.tree).ids) for state in states)
     trees = {tree: (tag, package) for tag, ids in listed for package, tree in ids.items()}
     if len(trees) > _FEW_DOCUMENTS:
@@ -321,7 +321,7 @@ def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[B
 
 
 def stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozenset[str]]:
-    """Return the stacks of each tag as the tags file of `revision` lists them; empty if it has no such file."""
+    """Return the stacks of each tag, as the tags file of `revision` lists them; {} if there is no readable one."""
     try:
         file = repository.objects().get(f"{revision.commit}:{TAGS_FILE}", most=_LARGEST_TAGS_FILE)
     except SourceError:
@@ -335,7 +335,7 @@ def read_documents(
     progress: Callable[[int], None] = lambda _: None,  # gets the size of each document in bytes
     may_have: Callable[[bytes], bool] = lambda _: True,
 ) -> Iterator[Document | Diagnostic]:
-    """Yield each document of `listing`, or a diagnostic if it cannot be read; skip those that `may_have` rejects."""
+    """Yield each document, or a diagnostic if it is unreadable; skip documents whose bytes `may_have` rejects."""
     yield from listing.diagnostics
     known, blobs = KnownRecords(), listing.blobs.values()
     for (package, blob), content in zip(listing.blobs.items(), listing.reader.read(blobs), strict=True):
@@ -352,9 +352,9 @@ _MOST_VERSIONS = 50  # upstream repairs a document after a few revisions, or nev
 def last_readable(
     repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation = INLINE
 ) -> Revision | None:
-    """Return the newest revision up to `revision`, or None, in which the document of `package` is readable or absent.
+    """Return the newest revision up to `revision` in which the document of `package` is readable or absent, or None.
 
-    `later` is the commit that it will be compared with.
+    `later` is the id of the commit with which it will be compared.
     """
     tag = revision.tag or DEFAULT_TAG
     document = document_in(repository, revision.commit, tag, package, [later])

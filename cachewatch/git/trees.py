@@ -1,10 +1,10 @@
-"""Where the documents of a revision lie, as trees of git, and which documents differ between two of them.
+"""Where the documents of a revision lie, as git trees (folders), and which documents differ between two trees.
 
-Trees are read in git's binary form, at a fixed depth: tag, package, document. Nothing beside or below is looked at, so
-a tree of a hundred million files costs nothing. That is how a folder like `_cache/` is read.
+A folder like `_cache/` is read as git's binary trees, at a fixed depth: tag, package, document. Nothing beside or below
+is looked at, so a tree of a hundred million files costs nothing.
 
-Elsewhere, all files of a revision that may be documents are listed, and the beginning of each is read once. Trees are
-made of them as a `_cache/` would have, with git's ids, so documents that were moved compare as equal.
+If there is no such folder, all files of a revision that may be documents are listed, and the beginning of each is read
+once. The trees that a `_cache/` would have are made of them, with git's ids, so that moved documents compare as equal.
 """
 
 from collections import defaultdict
@@ -35,20 +35,20 @@ _TREES_AT_ONCE = 1024
 
 
 class MadeTree(str):
-    """The id of a tree that git does not have, with its entries: what a folder like `_cache/` would have."""
+    """The id of a tree that was made here, not in git, as a folder like `_cache/` would have it, and its entries."""
 
     __slots__ = ("entries",)
     entries: "TreeEntries"
 
 
-# Mode and id of an entry of a tree, and the paths of the files that it stands for in a tree that was made here.
+# The mode and id of an entry in a tree, and, if the tree was made here, the paths of the files that it stands for.
 TreeEntry = tuple[bytes, str, tuple[str, ...]]
 TreeEntries = Mapping[bytes, TreeEntry]
 _TWICE: TreeEntry = (b"twice", "", ())  # stands for all entries of a name that its tree has twice
 
 
 def make_tree(entries: TreeEntries, like: str) -> MadeTree:
-    """Make a tree of documents, or of folders, with the id that git gives it; `like` is any id of the repository."""
+    """Return a tree with these entries, and the id that git would give it; `like` is any id of the repository."""
     ordered = sorted(entries.items(), key=lambda item: item[0] + b"/")  # as git sorts folders
     content = b"".join(b"%b %b\0%b" % (mode, name, bytes.fromhex(key)) for name, (mode, key, _) in ordered)
     made = MadeTree(object_id("tree", content, like))
@@ -57,12 +57,12 @@ def make_tree(entries: TreeEntries, like: str) -> MadeTree:
 
 
 def folder_of(repository: Repository, tag: str) -> str:
-    """Return the path of the folder of a tag in the catalogue, for messages."""
+    """Return the path of the folder of a tag in the repository, for messages."""
     return f"{repository.layout.catalogue or CATALOGUE}/{tag}"
 
 
 def _entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, TreeEntry]]:
-    """Yield name and entry of each entry of a tree in git's form, whose ids have `id_bytes` bytes."""
+    """Yield the name and the entry of each entry of a tree; `content` is git's, with ids of `id_bytes` bytes."""
     position = 0
     while position < len(content):
         space = content.index(b" ", position)
@@ -73,14 +73,14 @@ def _entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, TreeEntry]]
 
 
 class Folders(Struct, frozen=True):
-    """The valid subfolders of a tree, as ids by name, and other entries that may be meant as folders."""
+    """The ids of a tree's subfolders with valid names, by name, and `odd` entries that may be meant as folders."""
 
     ids: Mapping[str, str]
     odd: TreeEntries
 
 
 def folders(repository: Repository, name: str | None) -> Folders:
-    """Return the folders in the tree that `name` means; none if it is None or means no tree."""
+    """Return the subfolders of the tree that `name` means to git; none if it is None or means no tree."""
     listed = listing(repository, name)
     return Folders(
         {n.decode(): key for n, (mode, key, _) in listed.items() if mode == _FOLDER and is_name(n)},
@@ -89,7 +89,7 @@ def folders(repository: Repository, name: str | None) -> Folders:
 
 
 class TreeDifference:
-    """The differences between two trees of packages, before a selection of packages."""
+    """The differences between two trees of packages, of which `chosen` returns those of selected packages."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class TreeDifference:
         *,
         is_of_changes: bool = False,  # what several files claim to be is not named if both trees have the same files
     ) -> None:
-        """Compare the trees of packages of two tags, given by their ids; None is an empty tree."""
+        """Compare the trees of packages of two tags; `before` and `after` are their ids, None is an empty tree."""
         old, new = listing(repository, before), listing(repository, after)
         kept = {n for n, entry in new.items() if old.get(n) == entry}
         if not is_of_changes:
@@ -126,7 +126,7 @@ class TreeDifference:
 
     @property
     def size(self) -> int:
-        """The number of packages kept, as a measure of the memory used."""
+        """The number of packages in this object, as a measure of its memory."""
         return len(self._documents) + len(self._same)
 
     def chosen(self, wanted: Wanted) -> Difference:
@@ -148,7 +148,7 @@ class TreeDifference:
         return tuple(intern(name.decode()) for (name, _), entry in zip(self._same, entries, strict=False) if entry)
 
     def _compare(self, names: Sequence[bytes], old: TreeEntries, new: TreeEntries) -> frozenset[bytes]:
-        """Record differing and unreadable documents of the packages `names`; return those with equal documents."""
+        """Record the differing and unreadable documents of packages; return the names of those with equal documents."""
         same = []
         trees = (tree_of_entry(side.get(name)) for name in names for side in (old, new))
         entries = _document_entries(self._repository, trees)
@@ -168,7 +168,7 @@ class TreeDifference:
 
 
 def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, str | None]]) -> list[Blob]:
-    """Return the documents in trees of packages, which are pairs of name and tree id; `folder` is their tag's."""
+    """Return the documents of the packages in `trees`, pairs of a name and a tree's id; `folder` is the tag's."""
     entries = _document_entries(repository, (tree for _, tree in trees))
     found = zip(trees, entries, strict=False)
     named = (blob_of(folder, name.decode(), entry) for (name, _), entry in found if not problem_of(entry))
@@ -178,7 +178,7 @@ def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, s
 
 
 def document_of(repository: Repository, folder: str, tree: str | None, package: str) -> Blob | str | None:
-    """Return the document of `package` in a tree of packages; None if there is none, or why it cannot be read."""
+    """Return the document of `package` in `tree`; None if there is none; a text with the reason if unreadable."""
     entry = listing(repository, tree).get(package.encode("utf-8", "replace"))
     if is_odd(entry):
         return REPLACED
@@ -187,9 +187,9 @@ def document_of(repository: Repository, folder: str, tree: str | None, package: 
 
 
 def listing(repository: Repository, name: str | None, *, is_limited: bool = True) -> TreeEntries:
-    """Return the entries of the tree that `name` means, by name; none if it is None or means no tree.
+    """Return the entries, by name, of the tree that `name` means to git; {} if it is None or means no tree.
 
-    Raises SourceError if a tree named by id is missing, or has too many entries and `is_limited`.
+    Raises SourceError if `name` is an id and the tree is missing, or if `is_limited` and it has too many entries.
     """
     if isinstance(name, MadeTree):
         return name.entries
@@ -207,7 +207,7 @@ def listing(repository: Repository, name: str | None, *, is_limited: bool = True
 
 
 def _document_entries(repository: Repository, trees: Iterator[str | None]) -> Iterator[TreeEntry | None]:
-    """Yield the entry of the document in each package tree; None if it has none."""
+    """Yield the entry of the document in each of the packages' `trees`; None for one without a document."""
     entries = 0
     while run := list(islice(trees, _TREES_AT_ONCE)):
         stored = [tree for tree in run if tree and not isinstance(tree, MadeTree)]
@@ -226,7 +226,7 @@ def _document_entries(repository: Repository, trees: Iterator[str | None]) -> It
 
 
 def problem_of(entry: TreeEntry | None) -> str:
-    """Return why a tree entry cannot be a document; "" if it can, or if there is no entry."""
+    """Return why the entry of a document is unusable; "" if it is usable, or None."""
     mode, _, paths = entry or (_FILES[0], "", ())
     if mode in _FILES:
         return ""
@@ -236,7 +236,7 @@ def problem_of(entry: TreeEntry | None) -> str:
 
 
 def blob_of(folder: str, package: str, entry: TreeEntry | None) -> Blob | None:
-    """Return the document of a package, None if it has none; `entry` is that of the package in `folder`, the tag's."""
+    """Return the document that `entry` stands for, or None if that is None; `folder` is the tag's path."""
     if entry is None:
         return None
     _, key, paths = entry
@@ -244,12 +244,12 @@ def blob_of(folder: str, package: str, entry: TreeEntry | None) -> Blob | None:
 
 
 def tree_of_entry(entry: TreeEntry | None) -> str | None:
-    """Return the tree of a folder; None if there is no entry, or it is no folder."""
+    """Return the id of the tree of the folder `entry`; None if it is no folder, or None."""
     return entry[1] if entry is not None and entry[0] == _FOLDER else None
 
 
 def is_odd(entry: TreeEntry | None) -> bool:
-    """Tell whether an entry is a link, a module or listed twice, so that it may stand for a folder."""
+    """Tell whether `entry` is a link, a module or listed twice, and so may be meant as a folder."""
     return entry is not None and (entry[0] in _ODD or entry == _TWICE)
 
 
@@ -258,7 +258,7 @@ def _too_many(repository: Repository) -> SourceError:
 
 
 def ignored_entries_note(label: str, names: Collection[bytes]) -> list[Diagnostic]:
-    """Return the diagnostic that the entries `names` of the folder `label` are ignored; none without names."""
+    """Return one diagnostic: the entries `names` of the folder `label` are ignored; [] without names."""
     if not names:
         return []
     first = min(names)
@@ -276,12 +276,12 @@ _REVISIONS_AT_ONCE = 16
 _LONGEST_PATH = 4096
 _MOST_BESIDE = 100
 
-# The document of each tag and package, as the tree of a package: its entry has the id and path of the document.
+# The tree of each package, by tag and package; its only entry is the document, with id and path.
 Places = dict[tuple[str, str], MadeTree]
 
 
 class Located(Struct, frozen=True):
-    """Where the documents of one revision lie that has no folder like `_cache/`."""
+    """Where documents lie in one revision that has no folder like `_cache/`."""
 
     places: Places = {}
     files: dict[str, str] = {}  # the id of each file that may be a document, by path
@@ -291,18 +291,18 @@ class Located(Struct, frozen=True):
 
     @property
     def no_documents(self) -> tuple[Diagnostic, ...]:
-        """Diagnostics about files that have the name of documents but are none: empty ones, and a note on others."""
+        """Diagnostics about files that are named like documents but are none: each empty one, and a note on others."""
         places = {path for tree in self.places.values() for _, _, (path, *_) in tree.entries.values()}
         ids = ((path, self.files[path]) for path in self.others - places)
         return front_matter.no_documents(((path, key == object_id("blob", b"", key)) for path, key in ids), places)
 
 
-# How many entries a folder has; name and id of each file in it that may be a document; and the trees of its folders.
+# The number of entries in a folder, name and id of each file that may be a document, and the subfolders' ids by name.
 _Folder = tuple[int, frozenset[tuple[str, str]], dict[str, str]]
 
 
 class _KnownDocuments(Struct):
-    """A cache of where a layout finds documents; its keys are git object ids, so that all repositories share it."""
+    """A cache of where documents of one layout lie; all repositories share it, since the keys are ids of git."""
 
     stored: dict[str, str | None] = {}  # the tree that git stores, by commit
     located: dict[str, Located] = {}  # by commit
@@ -315,9 +315,9 @@ KNOWN: defaultdict[Layout, _KnownDocuments] = defaultdict(_KnownDocuments)  # in
 
 
 def stored_catalogue(repository: Repository, commit: str) -> str | None:
-    """Return the id of the catalogue tree that git itself stores for `commit`; None if documents lie elsewhere.
+    """Return the id of the tree of `commit` that is the catalogue, such as `_cache/`; None if documents lie elsewhere.
 
-    A `_cache/` that no layout names must contain a document.
+    If no layout was given, `_cache/` is the catalogue only if it contains a document.
     """
     layout, stored = repository.layout, KNOWN[repository.layout].stored
     if commit not in stored:
@@ -343,10 +343,10 @@ def _has_document(repository: Repository, tree: str, depth: int) -> bool:
 
 
 def catalogue_of(repository: Repository, commit: str, others: Collection[str] = ()) -> str | None:
-    """Return the id of the catalogue tree of `commit` (a folder for each tag, as `_cache/`); None without documents.
+    """Return the id of the catalogue's tree in `commit` (with a folder for each tag); None if it has no documents.
 
-    A document that only the revisions `others` have counts as unreadable, not as removed, if something else is in its
-    file now, or if a link or module took its place or that of a folder above.
+    A document that only the commits `others` have counts as unreadable, not as removed, if its file has other content
+    now, or if a link or module is in the place of the file or of a folder above.
     """
     if (tree := stored_catalogue(repository, commit)) is not None:
         return tree  # where a file is a document by its name
@@ -370,7 +370,7 @@ def catalogue_of(repository: Repository, commit: str, others: Collection[str] = 
 
 
 def catalogues_of(repository: Repository, commits: Sequence[str]) -> Iterator[str | None]:
-    """Yield the id of each commit's catalogue tree, as `catalogue_of` does; files of many are read at once."""
+    """Yield `catalogue_of` each commit; the files of several commits are read together, which is faster."""
     for start in range(0, len(commits), _REVISIONS_AT_ONCE):
         some = commits[start : start + _REVISIONS_AT_ONCE]
         _locate(repository, [commit for commit in some if not stored_catalogue(repository, commit)])
@@ -379,12 +379,12 @@ def catalogues_of(repository: Repository, commits: Sequence[str]) -> Iterator[st
 
 
 def locate(repository: Repository, commit: str) -> Located:
-    """Return where the documents of `commit` lie; of one that has a folder like `_cache/`, nothing is known."""
+    """Return where the documents of `commit` lie; nothing (an empty Located) if it has a folder like `_cache/`."""
     return Located() if stored_catalogue(repository, commit) else _locate(repository, [commit])[0]
 
 
 def _locate(repository: Repository, commits: Sequence[str]) -> list[Located]:
-    """Return where the documents of revisions lie; files are read once, and missing ones are fetched in one go."""
+    """Return where the documents of each commit lie. Reads each file once; fetches missing contents together."""
     layout, memory = repository.layout, KNOWN[repository.layout]
     if memory.kept > _MOST_KEPT or len(memory.claims) > _MOST_KEPT:
         memory.located, memory.claims, memory.folders, memory.kept = {}, {}, {}, 0
@@ -419,12 +419,12 @@ def _locate(repository: Repository, commits: Sequence[str]) -> list[Located]:
 
 @lru_cache(_MOST_KEPT)
 def _package(*entry: *TreeEntry) -> MadeTree:
-    """Return the tree of a package with this document; revisions that have the same share it, to save memory."""
+    """Return the tree of a package with the document `entry`; equal ones are one object, to save memory."""
     return make_tree({DOCUMENT.encode(): entry}, entry[1])
 
 
 def _as_trees(places: Places, like: str) -> MadeTree | None:
-    """Return the catalogue tree that `_cache/` would have of these documents; None without documents."""
+    """Return the tree that a `_cache/` with these documents would have, or None; `like` is any id in git."""
     tags: defaultdict[bytes, dict[bytes, TreeEntry]] = defaultdict(dict)
     for (tag, package), tree in places.items():
         tags[tag.encode()][package.encode()] = _FOLDER, tree, ()
@@ -433,7 +433,7 @@ def _as_trees(places: Places, like: str) -> MadeTree | None:
 
 
 def _odd_at(repository: Repository, commit: str, path: str) -> tuple[bytes, str] | None:
-    """Return mode and id of the link or module at `path` or at one of its folders; None if there is none."""
+    """Return mode and id of the link or module that is at `path` or at a folder above; None if there is none."""
     tree, mode = f"{commit}:", _FOLDER
     for part in path.encode("utf-8", "surrogateescape").split(b"/"):
         if mode == _FOLDER:
@@ -442,7 +442,7 @@ def _odd_at(repository: Repository, commit: str, path: str) -> tuple[bytes, str]
 
 
 def _files(repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
-    """Return path and id of each file of `commit` that may be a document, judged by its path."""
+    """Return the path and id of each file of `commit` that may be a document, to judge by its path."""
     layout = repository.layout
     root = _tree_at(repository, commit, layout.folder)
     found = _differing(repository, f"{layout.folder}/" if layout.folder else "", None, root)
@@ -450,7 +450,7 @@ def _files(repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
 
 
 def _differing(repository: Repository, start: str, before: str | None, after: str | None) -> Iterator[tuple[str, str]]:
-    """Yield path and id of each file below `start` that may be a document and that only one of two trees has."""
+    """Yield path and id of each file in only one of two trees that may be a document; `start` begins the paths."""
     waiting, entries = [(start, before, after)], 0
     while waiting:
         place, *pair = waiting.pop()
@@ -484,7 +484,7 @@ def _folder(repository: Repository, tree: str | None) -> _Folder:
 
 
 def documents_beside(repository: Repository, *commits: str) -> list[str]:
-    """Return paths of documents outside `_cache/` that differ between two revisions, or of all of one revision."""
+    """Return the paths of some documents outside `_cache/`: of one commit, or those that differ between two."""
     roots = [root.id for commit in commits if (root := repository.objects().get(f"{commit}:"))]
     files = _differing(repository, "", *[None, *roots][-2:])
     try:
@@ -494,7 +494,7 @@ def documents_beside(repository: Repository, *commits: str) -> list[str]:
 
 
 def _is_document(repository: Repository, key: str) -> bool:
-    """Tell whether the file with the id `key` is a document; False if a partial clone lacks it, or if it is too large."""
+    """Tell whether the file with the id `key` is a document; False if it is too large or missing here."""
     claims = KNOWN[repository.layout].claims
     if key not in claims:
         try:
@@ -509,7 +509,7 @@ def _is_document(repository: Repository, key: str) -> bool:
 
 
 def ignored_documents_note(repository: Repository, before: str, after: str) -> list[Diagnostic]:
-    """Return a note if there are documents that are not compared because `_cache/` exists as well."""
+    """Return a note about documents that are not compared because there is a `_cache/`, too; [] if none are."""
     sides = [side for side in (before, after) if not repository.layout.pattern and stored_catalogue(repository, side)]
     # Those that differ between the two revisions; if only one of them has `_cache/`, all of its files.
     found = documents_beside(repository, *sides) if sides else []
@@ -518,7 +518,7 @@ def ignored_documents_note(repository: Repository, before: str, after: str) -> l
 
 
 def nothing_found(repository: Repository, commit: str, name: str) -> str:
-    """Return a message that `commit`, called `name`, has no documents: what was looked for and what there is instead."""
+    """Return the message that `commit`, called `name`, has no documents: what was sought, and what there is."""
     there = sorted(path for path, _ in _files(repository, commit))
     most, which = (1, ", which are not" if there[1:] else ", which is not one") if there else (3, "")
     listed = listing(repository, f"{commit}:").items()

@@ -1,4 +1,4 @@
-"""Add revisions to a bare repository without a work tree, each completely or not at all, by git fast-import."""
+"""Add revisions to a bare repository by git fast-import, each completely or not at all."""
 
 import os
 import tempfile
@@ -22,7 +22,7 @@ _PACKING_SECONDS = 3600.0
 
 
 def data_of(content: bytes) -> bytes:
-    """Return `content` as a data command of `git fast-import`."""
+    """Return the command of `git fast-import` that contains the data `content`."""
     return f"data {len(content)}\n".encode() + content + b"\n"
 
 
@@ -41,7 +41,7 @@ _MOST_LOOSE = 2000
 
 @contextmanager
 def open_recording(folder: Path) -> Iterator["Recording"]:
-    """Open or make a bare repository to add revisions. Raises UsageError if unsuitable, SourceError if it is locked."""
+    """Open or make a bare repository to add revisions to. Raises UsageError if unsuitable, SourceError if locked."""
     if (folder / ".git").exists():
         raise UsageError(f"{folder}: has a work tree, which would not follow; name a bare repository or a new folder")
     if folder.exists() and not folder.is_dir():
@@ -66,12 +66,12 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
 
 
 def is_made(folder: Path) -> bool:
-    """Tell whether the repository at `folder` is complete, not half-made by a killed git."""
+    """Tell whether `folder` is a complete repository, not one that a killed git was making."""
     return (folder / "HEAD").is_file() and (folder / "config").is_file() and (folder / "objects").is_dir()
 
 
 class Recording:
-    """The newest revision of a recorded repository, and the next one, which is being written."""
+    """Reads the newest revision of a repository that cachewatch records, and writes the next one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -93,7 +93,7 @@ class Recording:
             )
 
     def files(self, folder: str = "") -> Mapping[str, str]:
-        """Return the ids of all files below `folder` in the newest revision, by path relative to it."""
+        """Return the ids of all files below `folder` in the newest revision, by path relative to `folder`."""
         found = self._repository.objects().get(f"{self.head}:{folder}") if self.head else None
         if found is None or found.type != "tree":
             return {}
@@ -102,11 +102,11 @@ class Recording:
         return {os.fsdecode(path): fields.split()[2].decode() for fields, _, path in entries}
 
     def read(self, ids: Sequence[str]) -> Iterator[bytes]:
-        """Yield the contents of the documents `ids`; documents that are too large are left out."""
+        """Yield the contents of the documents `ids`, without those that are too large."""
         return (content for content in self._repository.objects().documents(ids) if content is not None)
 
     def file(self, path: str) -> bytes | None:
-        """Return the content of a file of the newest revision; None if there is none."""
+        """Return the content of the file `path` in the newest revision; None if there is no such file."""
         found = self._repository.objects().get(f"{self.head}:{path}") if self.head else None
         return found.content if found is not None and found.type == "blob" else None
 
@@ -126,7 +126,7 @@ class Recording:
         self._changes[path] = None
 
     def commit(self, message: str, now: datetime) -> str | None:
-        """Commit the next revision, dated `now`, and return its id; None if nothing was written or removed."""
+        """Commit the next revision, dated `now` or later, and return its id; None if nothing was written or removed."""
         if not self._changes:
             return None
         # Dates of revisions are looked up, so that they never go backwards.
@@ -156,14 +156,14 @@ class Recording:
         self._repository.close()
 
     def _read_head(self) -> Object | None:
-        """Return the newest revision, if there is one; remember its id and time."""
+        """Return the newest commit, or None if there is none; remember its id and time."""
         newest = self._repository.objects().get(f"{self._branch}^{{commit}}")
         self.head, self._time = newest.id if newest else None, time_of(newest)
         return newest
 
 
 def import_stream(folder: Path, stream: BinaryIO) -> None:
-    """Import `stream` into a bare repository by `git fast-import`: all of it or nothing, and synchronized to disk."""
+    """Import `stream` from its start by `git fast-import`, all of it or nothing, and sync it to disk."""
     stream.flush()
     stream.seek(0)
     durable = [("core.fsync", "committed,reference")]
