@@ -182,7 +182,7 @@ class FeedChannel(PublishedChannel):
     _config: FeedConfig
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one message: the feed entry of the digest, and data on the feed. Equal keys give equal ids of entries."""
+        """Return one message: the feed entry of the digest, and data on the feed. Equal keys give equal entry ids."""
         name, addresses = rendered.subscription, (self._config.url, self._config.page)
         url, page = (one_line((each or "").replace("{subscription}", name), 2000) for each in addresses)
         feed_id, updated = url or urn(f"cachewatch:{name}"), timestamp(rendered.created)
@@ -218,7 +218,7 @@ class FeedChannel(PublishedChannel):
 
 
 def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
-    """Return the feed with the entry of `message` and of the newest `older` ones: `most` in all, fewer if it is large."""
+    """Return the feed: the entry of `message` and those of the newest `older` ones, `most` in all, fewer if large."""
     new = _decode(message.payload)
     known = {new.entry.id: (message, new.entry)}
     for sent in older:

@@ -181,7 +181,7 @@ class MailPolicy(EmailPolicy):
     """
 
     def header_store_parse(self, name: str, value: Any) -> tuple[str, Any]:
-        """Return name and value of a header as messages store them. Raises ValueError if the value has several lines."""
+        """Return name and value of a header as messages store them. Raises ValueError if the value has line breaks."""
         if name.lower() in _THEIRS:
             return super().header_store_parse(name, value)
         text = str(value)

@@ -164,7 +164,7 @@ class Session(smtplib.SMTP):
         super().putcmd(cmd, args)
 
     def data(self, msg: Any) -> tuple[int, bytes]:
-        """Send the message `msg` with its line ends as they are; return code and text of the reply, which may be slow."""
+        """Send the message `msg` with its line ends as they are; return the reply, code and text, which may be slow."""
         code, words = self.docmd("DATA")
         if code != 354 or self.sock is None:
             raise smtplib.SMTPDataError(code, words)

@@ -95,7 +95,8 @@ class Client:
         """Return the answer of `url` if its status is 200 or in `expected`. Raises HttpError if it is another, or none.
 
         An answer has at most `size` bytes (None: the client's limit). Credentials are sent only to the server of `url`.
-        A URL that another URL (`named_by`) supplied or redirects to must not lead from the internet into private networks.
+        If another URL (`named_by`) supplied a URL, or redirects to it, it must not lead from the internet into private
+        networks.
         """
         check_url(url)
         limits, begun = self._limits, time.monotonic()

@@ -1,4 +1,4 @@
-"""Say between which days and revisions a report compares, how long something lasted, and how its numbers add up."""
+"""Put into words which days and revisions a report compares, how long things lasted, and how its numbers add up."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from cachewatch.report.words_file import words
 
 
 def there_since(line: Line) -> str:
-    """Return since when removed builds had been present; "" if that is unknown."""
+    """Return since when the removed builds of `line` had been there, `was there since 2026-03-02, 9 days`, or ""."""
     stay = line.stay
     if stay is None:
         return ""
@@ -33,7 +33,7 @@ def signed(counts: Counts) -> str:
 
 
 def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Count added specs, removed ones, and those in other stacks by the words for their kinds; kept ones apart."""
+    """Return three counters, of added, removed, and kept but moved specs; the keys are words such as `in upgrades`."""
     added, removed, moved = Counter[str](), Counter[str](), Counter[str]()
     for kind, counts in counted:
         if counts.total:
@@ -47,7 +47,7 @@ def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[st
 
 
 def accounting(statements: Iterable[Statement]) -> str:
-    """Return the largest numbers, `+96: 64 rebuilt, 15 in upgrades; -79: 64 rebuilt`; "" if nothing changed."""
+    """Return how many specs came and went, most frequent kinds first: `+79: 64 rebuilt, 15 in upgrades`; "" if none."""
     statements = list(statements)
     added, removed, _ = _shares((one.kind, one.counts) for one in statements)
     old = sum(max(0, one.counts.unbuilt - one.counts.left) for one in statements)  # without those that left
@@ -64,14 +64,14 @@ def accounting(statements: Iterable[Statement]) -> str:
 
 
 def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
-    """Return the wanted parts of lines; all if only the statement is wanted, none if it is unwanted and of a tag."""
+    """Return the wanted parts of the lines; all if only the statement is wanted; none if it is of a tag and is not."""
     is_whole = is_wanted(statement, wants)
     lines = tuple(filter(None, (divided(one, lambda part: is_wanted(part, wants))[0] for one in statement.lines)))
     return lines if lines and (is_whole or not statement.kind.is_of_tag) else statement.lines if is_whole else ()
 
 
 def total(report: Report, wants: Wants) -> str:
-    """Return the total line, `2 of 5 packages changed; their specs: ...`, with numbers of lines of the wanted kinds."""
+    """Return the last line of a report, `2 of 5 packages changed; their specs: ...`; it counts specs by wanted kind."""
     lines = [(one.kind, line) for one in report.statements for line in chosen_lines(one, wants)]
     came, went, moved = _shares((kind, line.counts) for kind, line in lines)
     plus, minus = f"+{came.total():,}", f"-{went.total():,}"
@@ -131,7 +131,7 @@ def tags_named(reports: Sequence[Report]) -> str:
 
 
 def heading(report: Report) -> tuple[str, str]:
-    """Return two texts on the sides of `report`: names and days; in brackets, revisions and the distance."""
+    """Return two texts on what `report` compares: names with days; in brackets, revisions and their distance."""
     before, after = report.before, report.after
     if before.revision and after.revision:
         name = " -> ".join(dict.fromkeys(safe_name(side.tag or "") for side in (before, after)))
@@ -151,7 +151,7 @@ def heading(report: Report) -> tuple[str, str]:
 
 
 def days(before: str | None, after: str | None) -> str:
-    """Return the days of two ISO times, `25 May -> 1 Jun 2025`, or a day with two clock times; "" if one is missing."""
+    """Return the days of two ISO times, `25 May -> 1 Jun 2025`, or one day with two times; "" if a time is missing."""
     if not before or not after:
         return ""
     start, end = (datetime.fromisoformat(time).astimezone(UTC) for time in (before, after))
@@ -166,7 +166,7 @@ def days(before: str | None, after: str | None) -> str:
 
 
 def span(report: Report) -> str:
-    """Return the distance of the two states, 3 revisions, 2 days; "" if it is unknown."""
+    """Return how far apart the two revisions are, `3 revisions, 2 days later`; "" if that is unknown."""
     before, after = report.before, report.after
     parts = []
     if report.revisions_between is not None and before.revision != after.revision:

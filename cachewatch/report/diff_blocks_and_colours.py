@@ -1,4 +1,4 @@
-"""Turn a report into blocks for all formats, whose numbers add up to the total line; fit text to a terminal; colours."""
+"""Turn a report into blocks, the sections that all formats show; fit text to the width of a terminal; colour it."""
 
 import re
 import sys
@@ -42,13 +42,13 @@ _STATE = re.compile(rf"(?:^|(?<=  )|(?<=[\d:,] ))(?:{_ANY_STATE})(?=$|[ ,:;])")
 
 
 class Palette:
-    """Colours text, or leaves it as it is."""
+    """Colours text, or leaves it as it is if colours are off."""
 
     def __init__(self, *, is_on: bool) -> None:
         self._is_on = is_on
 
     def paint(self, text: str, colour: str) -> str:
-        """Return `text` in one of the colours above; "" means no colour."""
+        """Return `text` in `colour` (red, green, yellow, cyan, bold or dim), or as it is if `colour` is ""."""
         if not self._is_on or not text or not colour:
             return text
         return f"\x1b[{_CODES[colour]}m{text}{_RESET}"
@@ -62,18 +62,18 @@ class Palette:
         return f"{before[:same]}{old} -> {after[:same]}{new}"
 
     def changes(self, lines: Iterable[str], causes: Iterable[Cause]) -> Iterator[str]:
-        """Yield lines with the old and new values of `causes` in them coloured."""
+        """Yield `lines`; where they name a change of `causes`, `old -> new`, it is coloured."""
         known = sorted(map(change_in_words, set(causes) if self._is_on else ()), key=len, reverse=True)
         named = re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, known)) or '(?!)'})(?![\w.])")
         return (named.sub(lambda found: self.change(*found[0].split(" -> ", 1)), line) for line in lines)
 
     def states(self, line: str) -> str:
-        """Return a line of a listing with words such as `gone` coloured by their meaning; a coloured line is not changed."""
+        """Return a line of a listing with states such as `sent` coloured by meaning; a coloured line is not changed."""
         return line if "\x1b" in line else _STATE.sub(lambda found: self.paint(found[0], found.lastgroup or ""), line)
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
-    """Break `text` into lines of at most `width`; all but the first begin with `indent`. Colours need no room."""
+    """Return `text` as lines of at most `width` columns (None: one line); all but the first begin with `indent`."""
     if width is None or len(plain := _CODE.sub("", text)) <= width:
         return [text]
     lines = textwrap.wrap(plain, width, subsequent_indent=indent, break_on_hyphens=False) or [plain[:width]]
@@ -81,7 +81,7 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
 
 
 def _coloured_again(lines: Iterable[str], text: str, indent: str) -> Iterator[str]:
-    """Yield lines of `text` without its colours with these; none goes on in the next line."""
+    """Yield `lines`, the broken plain text of `text`, with its colours; each line ends the colours that it begins."""
     code, coloured = "", list[tuple[str, str]]()
     for part in _CODE.split(text):
         if part.startswith("\x1b"):
@@ -100,7 +100,7 @@ def _coloured_again(lines: Iterable[str], text: str, indent: str) -> Iterator[st
 
 
 def fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
-    """Yield lines of at most `width`; continuation lines are indented by four more columns."""
+    """Yield `lines`, broken at `width` columns (None: not); continuation lines are indented by four more columns."""
     for line in lines:
         begin = len(line) - len(line.lstrip())
         yield from wrapped(line, width, " " * (min(begin, (width or 0) // 2) + 4))
@@ -120,7 +120,7 @@ class Requested(Struct, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is cut."""
+        """Whether no section is cut."""
         return self.most == ALL
 
     @property
@@ -135,12 +135,12 @@ class Requested(Struct, frozen=True, kw_only=True):
 
     @property
     def most_names(self) -> int:
-        """The greatest number of stacks and the like named in one place."""
+        """The greatest number of stacks or similar values that are named in one place."""
         return ALL if self.is_whole else _MANY_NAMES if self.names_packages else MOST_NAMES
 
     @property
     def few_names(self) -> int:
-        """The greatest number of packages named in one place."""
+        """The greatest number of packages that are named in one place."""
         return ALL if self.is_whole else FEW_NAMES
 
 
@@ -158,11 +158,11 @@ class BlockEntry(Struct, frozen=True, kw_only=True):
     fact: str = ""
     counts: Counts = Counts()
     where: str = ""
-    is_harmless: bool = False  # nothing is missed, whatever the heading
+    is_harmless: bool = False  # readers miss nothing, whatever the heading says
 
     @property
     def specs(self) -> str:
-        """The numbers of specs with their signs."""
+        """The numbers of added, removed and kept specs: `+12 -3, 1 spec kept`."""
         return signed(self.counts)
 
 
@@ -175,19 +175,19 @@ class Block(Struct, frozen=True, kw_only=True):
     name: str = ""  # the subject of a statement on the whole tag
     total: str = ""
     notes: tuple[str, ...] = ()  # each a clause
-    named: str = ""  # packages
+    named: str = ""  # the names of packages
     entries: tuple[BlockEntry, ...] = ()
     more: str = ""  # the number of entries that are left out
     packages: int = 0
 
     @property
     def is_by_place(self) -> bool:
-        """Whether the lines are about places instead of packages."""
+        """Whether the entries are about places instead of packages."""
         return self.kind in LOSSES
 
     @property
     def grade(self) -> str:
-        """How good the news is, for the colours of a page: bad, care, good or ""."""
+        """How good the news is, for the colours of a page: bad, care (to be watched), good, or "" for neither."""
         return "bad" if self.severity is Severity.ATTENTION else _GRADES.get(self.kind, "")
 
 
@@ -195,7 +195,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     """The blocks of a report, and its total line."""
 
     blocks: tuple[Block, ...]
-    total: str  # one sentence that adds up; where nothing was asked for, it says so
+    total: str  # the sentence with the sums, or that there is nothing to show
 
 
 class Chosen(Struct, frozen=True):
@@ -207,7 +207,7 @@ class Chosen(Struct, frozen=True):
 
     @property
     def counts(self) -> Counts:
-        """The sum of the counts of the selected lines."""
+        """The sum of the counts of these lines."""
         return _sum(line.counts for line in self.lines)
 
     @property
@@ -307,7 +307,7 @@ _ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so 
 
 
 def blocks_of(report: Report, asked: Requested) -> Shown:
-    """Turn a report into the blocks that the reader asked for."""
+    """Return the blocks of `report` that the reader asked for, the most severe first, and the total line."""
     chosen = [Chosen(one, chosen_lines(one, asked.wants)) for one in report.statements]
     chosen = [one for one in chosen if one.lines or is_wanted(one.statement, asked.wants)]
     if asked.names_kinds:
@@ -325,7 +325,7 @@ def blocks_of(report: Report, asked: Requested) -> Shown:
 
 
 def _narrowed(chosen: Chosen, asked: Requested) -> Statement:
-    """Return a statement about changed values with only the losses and other values of what was asked for."""
+    """Return the statement; if it is about changed values, only with the losses and effects that were asked for."""
     one, packages = chosen.statement, set(chosen.packages)
     if one.kind not in OF_VALUES:
         return one
@@ -408,7 +408,7 @@ def _lost(chosen: Chosen, asked: Requested) -> str:
 
 
 def _reasons(statement: Chosen, asked: Requested) -> str:
-    """Say which builds of the lost packages the tag still has; packages with the same answer are put together."""
+    """Return which builds of the lost packages the tag still has; packages with the same answer are put together."""
     chosen, own = set(statement.packages), wording()
     by_reason: defaultdict[str, dict[str, None]] = defaultdict(dict)
     classes = set[LossClass]()
@@ -428,7 +428,7 @@ def _reasons(statement: Chosen, asked: Requested) -> str:
 
 
 def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    """Yield a block with the number of rebuilt specs, unless only other kinds are wanted; packages on request."""
+    """Yield one block with the number of rebuilt specs, if that is wanted; it names packages only on request."""
     counted = chosen if asked.names_kinds else [Chosen(one, one.lines) for one in report.statements]
     is_wave_told = any(one.statement.kind is StatementKind.REBUILD_WAVE for one in chosen)
     kinds = {_PLAIN} if is_wave_told else {_PLAIN, StatementKind.REBUILD_WAVE}
@@ -448,7 +448,7 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
 
 
 def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    """Yield a block with the values that packages gained or lost and that no other line names."""
+    """Yield one block with the values that packages gained or lost and that no other block names, if there are any."""
     # A tag that was added or removed is about all values of its packages.
     own = [one for one in chosen if one.statement.kind not in (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)]
     packages = {package for one in own for package in one.packages}
@@ -470,7 +470,7 @@ def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) ->
 
 
 def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[str]]:
-    """Return the words that the lines use about each package."""
+    """Return, for each package, the set of words that the blocks say about it."""
     # Whatever else changed in a renamed stack.
     renamed = (block.statement for block in chosen if block.statement.kind is StatementKind.STACK_MERGED)
     stacks = [name for one in renamed for name in (*one.before, *one.after)]
@@ -493,7 +493,7 @@ def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, froz
 
 
 def _unnamed(facts: Mapping[str, Delta], named: Set[str], asked: Requested) -> Iterator[str]:
-    """Yield the added and removed values that are not in `named`: `compiler gcc@13.2.0 added, gcc@11.4.0 removed`."""
+    """Yield the added and removed values that `named` lacks, a text for each fact: `compiler gcc@13.2.0 added`."""
     for name in _FACTS:
         parts = []
         for values, is_added in ((facts[name].added, True), (facts[name].removed, False)):
@@ -510,5 +510,5 @@ COLOURS_OF_KINDS = dict.fromkeys(_BAD, "red") | dict.fromkeys(ADDING, "green") |
 
 
 def colour_of(kind: StatementKind, severity: Severity = Severity.NEWS) -> str:
-    """Return the colour of a statement of this kind; what readers must act on (`severity`) is red, "" is no colour."""
+    """Return the colour for statements of a kind: its own, else red if `severity` is attention, else "" for none."""
     return COLOURS_OF_KINDS.get(kind, "red" if severity is Severity.ATTENTION else "")

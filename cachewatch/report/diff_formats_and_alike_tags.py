@@ -1,4 +1,4 @@
-"""Write changesets in the formats of `diff` for terminals, text and `--stat`, when all packages are compared."""
+"""Write changesets as `diff` shows them on a terminal, as text or with `--stat`, when all packages are compared."""
 
 import re
 import textwrap
@@ -22,13 +22,13 @@ from cachewatch.report.words_file import words
 
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:
-    """Compare the packages of `changeset`; return its report with wanted events, and what a FactCollector kept."""
+    """Consume the packages of `changeset`; return its report, with wanted events and the facts of a FactCollector."""
     facts = {package: found for taken in changeset.collected() for package, found in taken or ()}
     return replace(changeset.report.about(asked.wants), facts=facts)
 
 
 class ReportGroup(Struct, frozen=True, kw_only=True):
-    """The reports on tags that changed alike, and the blocks that describe them all."""
+    """The reports on tags that changed alike, and the blocks that describe all of them."""
 
     reports: tuple[Report, ...]
     shown: Shown
@@ -40,7 +40,7 @@ class ReportGroup(Struct, frozen=True, kw_only=True):
         return tags_named(self.reports)
 
     def is_like(self, other: "ReportGroup") -> bool:
-        """Tell whether both say the same, and neither has warnings or causes of its own."""
+        """Tell whether both groups say the same, and neither has warnings or causes of its own."""
         one, another = self.reports[0], other.reports[0]
         if one.diagnostics or another.diagnostics or self.causes or other.causes:
             return False
@@ -48,7 +48,7 @@ class ReportGroup(Struct, frozen=True, kw_only=True):
 
 
 def grouped_reports(changesets: Iterable[Changeset], asked: Requested) -> list[ReportGroup]:
-    """Consume all changesets and return their reports; tags that changed alike share one."""
+    """Consume all changesets and return their reports in groups; tags that changed alike share one group."""
     groups: list[ReportGroup] = []
     for changeset in changesets:
         report = read_report(changeset, asked)
@@ -130,7 +130,7 @@ def _block_lines(block: Block, width: int, palette: Palette) -> Iterator[str]:
 
 
 def _aligned(block: Block, width: int, palette: Palette) -> Iterator[str]:
-    """Yield the entries of a block in columns; a cell that is too wide for its column goes below."""
+    """Yield the entries of a block in columns; what does not fit into `width` goes on lines below."""
     columns = [(entry.name, entry.fact, entry.specs) for entry in block.entries]
     name, fact, specs = (
         max((len(text) for text in column if len(text) <= most), default=0)
@@ -176,7 +176,7 @@ class StatCollector(ListCollector):
 
 
 def write_stat(changesets: Iterable[Changeset], wants: Wants, width: int | None, palette: Palette) -> Iterator[bytes]:
-    """Yield a line for each package, and the totals of each tag."""
+    """Yield a line for each package and the total of each tag; tags that changed alike share them."""
     groups: dict[tuple[str, tuple[_Row, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
     for changeset in changesets:
         packages = tuple(numbers for body in changeset.collected() for numbers in body)

@@ -1,9 +1,9 @@
 """The values of reports: a digest, a notice to operators, a rendered digest, and the messages and results of channels.
 
-In order: a TagDigest for each tag; the Digest of all; a PendingDigest adds the moves of cursors
-(service/digest_assembly); a RenderedDigest has the texts; a Message, the final bytes for each target; all for a channel
-are its ChannelMessages. Stored, it is a DigestRecord; without content, a DigestSummary, or a HeldDigest with its Holds
-(store/digests_and_holds).
+A digest takes these forms: a TagDigest for each tag; the Digest, with all of them; a PendingDigest, which also says how
+cursors move (service/digest_assembly); a RenderedDigest, its texts; a Message for each target, the final bytes; and
+ChannelMessages, those for one channel. The state stores a DigestRecord and returns it, without its content, as a
+DigestSummary or, with the reasons why it is held (Holds), as a HeldDigest (store/digests_and_holds).
 
 The bytes of messages are stored before anything is sent, and every retry sends the same ones.
 """
@@ -32,38 +32,38 @@ from cachewatch.report.words_file import Words, fill
 
 
 class Outage(Struct, frozen=True):
-    """A time in which a source published nothing, longer than usual."""
+    """A period, longer than usual, in which a source published nothing."""
 
     since: datetime
     until: datetime
 
 
 class Note(Struct, frozen=True):
-    """A remark on what was compared; its text is in the table `[notes]` of words.toml."""
+    """A remark on a comparison: `key` names its text in the table `[notes]` of words.toml, which `values` fill."""
 
     key: str
     values: Mapping[str, str] = {}
 
     def said(self, words: Words) -> str:
-        """Return the remark as a sentence."""
+        """Return the remark as a sentence, worded by `words`."""
         return fill(words.text("notes", self.key), 2, self.values)
 
 
 class Span(Struct, frozen=True, kw_only=True):
-    """The part of a source that a digest covers: two states, and the time between them."""
+    """The part of a source that a digest covers: from one revision to a later one."""
 
     source: str
     address: str  # public URL of the repository; empty where readers have none
     before: Side
     after: Side
-    revisions: int | None = None  # in between, counting the newest; None where that is unknown
+    revisions: int | None = None  # number of revisions in between, with the newest; None if unknown
     newest: datetime | None = None  # when the newest data was published, UTC
     checked: datetime | None = None  # when the source was last asked with success, UTC
     gaps: tuple[Outage, ...] = ()  # between revisions
     mirror: str | None = None  # where Spack installs from; {tag} is filled in
     unread: tuple[str, ...] = ()  # packages whose documents cannot be read: their changes are reported later
     is_unknown: bool = False  # the changes are unknown: the last reported state exists nowhere any more
-    notes: tuple[Note, ...] = ()  # such as: history was rewritten; no news for 5 days
+    notes: tuple[Note, ...] = ()  # such as: history was rewritten
 
 
 class Example(Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class CsvTable(Struct, frozen=True):
 
     content: bytes = b""
     size: int = 0  # bytes before compression
-    is_complete: bool = True  # False if it grew too large, and is empty then
+    is_complete: bool = True  # False if the table grew too large; it is then empty
 
 
 class VersionsChange(Struct, frozen=True):
@@ -97,24 +97,24 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     source: str
     report: Report
     statements: tuple[Statement, ...] = ()  # reported ones, most important first
-    rest: tuple[Statement, ...] = ()  # that are only summed up: kinds that nobody asked for, or somebody silenced
+    rest: tuple[Statement, ...] = ()  # statements that are only summed up: of kinds that nobody asked for, or silenced
     versions: tuple[VersionsChange, ...] = ()
     examples: tuple[Example, ...] = ()
     installable: tuple[str, ...] = ()  # packages of which there is a newer version than before, or which are new
     table: CsvTable = CsvTable()
     unreadable: tuple[Unreadable, ...] = ()  # documents that could not be compared
     silenced: frozenset[str] = frozenset()  # packages of which a silence hides something
-    still_missing: tuple[str, ...] = ()  # packages of snapshots before the base that a new snapshot lacks
+    still_missing: tuple[str, ...] = ()  # packages of snapshots before the base that the new snapshot still lacks
 
     def outdated(self, *, is_wait_over: bool) -> tuple[str, ...]:
-        """Return the packages with builds that lock files may miss, besides those with a replaced version."""
+        """Return the packages of which lock files may name missing builds, except versions that upgrades replaced."""
         args = self.report.tag, self.statements, self.rest, self.silenced
         found = outdated_packages(*args, is_wait_over=is_wait_over)
         return () if base_of(self.report) else tuple(sorted({*found}))
 
 
 class Silenced(Struct, frozen=True):
-    """How many packages a silence kept out of a digest, and why."""
+    """A silence, with which an operator hides packages for a time, and how many it kept out of a digest."""
 
     name: str
     packages: int
@@ -136,28 +136,28 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
     period: str  # 2026-07-27 or 2026-07-27..2026-08-02
     is_urgent: bool = False
     is_sample: bool = False  # made by `preview` or `test`: nobody waits for it
-    unconfirmed: str = ""  # for what it was held, if it goes out though the operators did not answer
+    unconfirmed: str = ""  # why operators were asked first, if it is sent without their answer
     spans: tuple[Span, ...]
     tags: tuple[TagDigest, ...]
     remembered: Remembered = Remembered()  # by the subscription, before this digest
-    environment: CoverageChange | None = None  # what became of the binaries of the environment that is watched
+    environment: CoverageChange | None = None  # what changed for the binaries of the watched environment
     pinned: tuple[Pinned, ...] = ()
     known: Known = Known()  # what is remembered of earlier digests
-    alternative: Alternative | None = None  # the snapshot that has most of the environment, where that is known
+    alternative: Alternative | None = None  # the snapshot with most binaries of the environment, if known
     silenced: tuple[Silenced, ...] = ()
     why: tuple[str, ...] = ()  # the patterns of the subscription, in words
-    stacks: Globs = Globs()  # that it selects
-    commands: tuple[str, ...] = ()  # that show the same changes
+    stacks: Globs = Globs()  # the stacks that the subscription selects
+    commands: tuple[str, ...] = ()  # of cachewatch, to show the same changes
     archive_url: str | None = None
     unsubscribe: str | None = None  # mailto: or https:
-    zone: str = "UTC"  # in which times are said
-    operator: str = ""  # who runs this, as people may write to them
+    zone: str = "UTC"  # time zone for all times
+    operator: str = ""  # who runs cachewatch, with an address to write to
     links: str = ""  # base of links to the catalogue's pages; empty for none
     rows: int = USUAL_ROWS  # of each list, at most
 
     @cached_property
     def sources(self) -> frozenset[str]:
-        """The names of the sources that it compares."""
+        """The names of the sources that the digest compares."""
         return frozenset(span.source for span in self.spans)
 
     @cached_property
@@ -186,7 +186,7 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def is_pinned_to(self, tag: str) -> bool:
-        """Tell whether readers are pinned to this snapshot, and it still exists."""
+        """Tell whether readers are pinned to the snapshot `tag`, and it still exists."""
         return any(pin.tag == tag and not pin.is_gone for pin in self.pinned)
 
     @property
@@ -199,19 +199,19 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def base_of(report: Report) -> str:
-    """Return the snapshot with which a new one is compared, or ""."""
+    """Return the earlier snapshot with which a new one is compared; "" if a tag is compared with itself."""
     before, after = report.before.tag, report.after.tag
     return before if before and after and before != after else ""
 
 
 def newest_day(report: Report) -> str:
-    """Return the day of the later revision (UTC), with its time if the earlier one is of that day, for lock files."""
+    """Return the day of the later revision, in UTC, with the time if the earlier one is of that day; "" if unknown."""
     before, after = report.before.time or "", report.after.time or ""
     return after[: 16 if before[:10] == after[:10] else 10]
 
 
 def _known(known: Known, remembered: Remembered, now: datetime) -> Known:
-    """Return `known` with the earlier actions and suspicious losses that the subscription remembers."""
+    """Return `known` with the earlier actions and suspicious losses from `remembered` added."""
     since = {(one.source, Verb(one.verb), one.subject): one.since for one in remembered.actions}
     tasks = [(replace(one.task, since=one.since), one.is_repeated(now)) for one in remembered.actions if one.task]
     return replace(
@@ -231,13 +231,13 @@ class Notice(Struct, frozen=True, kw_only=True):
     key: str
     created: datetime
     title: str  # such as: source public cannot be read
-    is_good: bool = False  # it works again
+    is_good: bool = False  # it says that something works again
     is_test: bool = False  # `cachewatch config test` sent it
     said: tuple[str, ...] = ()  # what happened, a sentence each
     facts: tuple[tuple[str, str], ...] = ()  # such as: ("last success", "2026-07-27 04:10 UTC")
     remedy: str = ""  # what to do
     commands: tuple[str, ...] = ()
-    zone: str = "UTC"  # in which times are said
+    zone: str = "UTC"  # time zone for all times
     operator: str = ""
 
 
@@ -245,7 +245,7 @@ PLACE = "<!-- neighbours --><!-- /neighbours -->"
 
 
 def with_neighbours(page: str, *, previous: str | None, following: str | None) -> str:
-    """Return the page of a digest with links to the addresses of the pages before and after it, in their place."""
+    """Return `page`, the HTML of a digest, with links to the URLs of the digests before and after it, if not None."""
     named = (("prev", previous, "Previous"), ("next", following, "Next"))
     links = [f'<a rel="{rel}" href="{escape(to)}">{word} digest</a>' for rel, to, word in named if to]
     said = f'<nav class="neighbours" aria-label="Digests">{" ".join(links)}</nav>' if links else ""
@@ -272,12 +272,12 @@ class Form(StrEnum):
 class RenderedDigest(Struct, frozen=True, kw_only=True):
     """A rendered digest (or notice to operators), in the forms that its channels need; other forms are empty."""
 
-    key: str  # names this digest for good: the same span of the same subscription has the same
+    key: str  # a lasting name; the same span of the same subscription has the same key
     subscription: str
     title: str  # the subject of a mail, without any prefix of its own
     period: str  # 2026-07-27 or 2026-07-27..2026-08-02; fit for a file name
     created: datetime  # UTC; the date of the mail, and fixed with the bytes
-    to: tuple[str, ...] = ()  # whom a mail goes to; other channels know their place
+    to: tuple[str, ...] = ()  # the recipients of a mail; other channels know their targets
     is_urgent: bool = False
     is_notice: bool = False  # to operators, about cachewatch itself
     tags: tuple[str, ...] = ()
@@ -290,14 +290,14 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
     bullets: tuple[str, ...] = ()  # what a chat shows: a line each, the most important first
     text: str
     html: str
-    page: str = ""  # all of it as a page of an archive, with an empty place for its Neighbours
-    feed: str = ""  # the same as HTML for inside of another page, without any styles
+    page: str = ""  # all of it as a page of an archive, with an empty place for links to its neighbours
+    feed: str = ""  # HTML without styles, to put into another page
     markdown: str = ""
     json: bytes = b""
     attachments: tuple[Attachment, ...] = ()
 
     def message(self, target: str, payload: bytes, content_type: str, message_id: str | None = None) -> "Message":
-        """Return the message with which this digest goes to `target`."""
+        """Return the message with which this digest goes to `target`, an address, path or URL."""
         return Message(self.key, target, payload, content_type, self.created, message_id)
 
 
@@ -320,20 +320,20 @@ class DeliveryOutcome(StrEnum):
     DEAD = "dead"  # no retry can help this message
     BLOCKED = "blocked"  # the channel is to blame, not the message: no attempt is used up
     TOO_LARGE = "too-large"  # a shorter form may pass
-    RAISED = "raised"  # the channel has a bug, which this message or any other brings to light
+    RAISED = "raised"  # the code of the channel raised an exception, so it has a bug
 
 
 class DeliveryResult(Struct, frozen=True):
-    """The result of one attempt, with its reasons."""
+    """The outcome of one attempt to deliver a message, with the reasons."""
 
     outcome: DeliveryOutcome
-    detail: str = ""  # the other side's words, without secrets and control characters
+    detail: str = ""  # what the server or an error says, without secrets and control characters
     may_have_arrived: bool = False  # the connection was lost after all was handed over
     is_address: bool = False  # DEAD because of the recipient: other digests to it will fail too
     is_channel: bool = False  # the channel does not work now: all other messages of this run would fail too
     is_lost: bool = False  # the connection was lost over this message: the channel is at fault if others fail too
     traceback: str | None = None  # of what the channel raised, for the log
-    retry_after: float | None = None  # seconds, where the other side asked for them
+    retry_after: float | None = None  # seconds, if the server asked to wait
 
     @property
     def is_refused(self) -> bool:
@@ -351,7 +351,7 @@ class Transport(Protocol):
         """Deliver one message. Failures are returned, never raised."""
 
 
-# Returns the messages that were sent to a target before, newest first, at most so many.
+# A function of a target and a number: it returns up to so many messages sent to the target before, newest first.
 SentHistory = Callable[[str, int], Sequence[Message]]
 
 
@@ -367,4 +367,4 @@ class Channel(Protocol):
         """Return a message with the same content as `original`, marked as resent."""
 
     def open(self, sent_history: SentHistory) -> AbstractContextManager[Transport]:
-        """Begin a run of deliveries; a connection is opened with the first message."""
+        """Return a context for a run of deliveries; the first message opens a connection, if the channel has one."""

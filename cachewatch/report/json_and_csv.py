@@ -56,7 +56,7 @@ def ascii_only(data: bytes) -> bytes:
 
 
 def pretty_json(value: object) -> bytes:
-    """Encode values as indented JSON in ASCII."""
+    """Encode values as indented JSON in ASCII; values that JSON does not know become text."""
     return ascii_only(msgspec.json.format(msgspec.json.encode(value, enc_hook=str))) + b"\n"
 
 
@@ -66,18 +66,18 @@ _encode = msgspec.json.encode
 
 
 class PackageJson(NamedTuple):
-    """A package as JSON on one line, but for its places: `places_json` adds the statements that explain them."""
+    """The JSON of a package in pieces; `places_json` adds to its places the statements that explain them."""
 
     package: str
     head: bytes
     kinds: Set[Kind]
-    # Without its end; its loss; the place, and whether a statement must explain it.
+    # Of each: its JSON without the end; that of its loss; the place; whether a statement must explain it.
     places: list[tuple[bytes, bytes, Place, bool]]
     specs: bytes
 
 
 def package_json(change: PackageChange) -> PackageJson:
-    """Return all of `change` as JSON."""
+    """Return the JSON of `change` in pieces."""
     counts = asdict(change.counts)
     # Under a package these are lists; their lengths are the counts.
     del counts["added"], counts["removed"], counts["unreferenced"]
@@ -118,12 +118,12 @@ def package_json(change: PackageChange) -> PackageJson:
 
 
 _OWNED = (Verdict.LOST, Verdict.UPGRADED, Verdict.DOWNGRADED)
-# The id of a statement, and whether that has the class of the loss, by package and place.
+# By package and place: the id of the statement that explains it, and whether this gives a class of loss.
 Owners = Mapping[tuple[str, Place], tuple[str | None, bool]]
 
 
 def owners_of(statements: Iterable[Statement]) -> Owners:
-    """Return the statement that explains each lost, upgraded and downgraded place; the latter may be of a renamed stack."""
+    """Return, by package and place, the statements that explain lost, upgraded and downgraded places."""
     owners: dict[tuple[str, Place], tuple[str | None, bool]] = {}
     for statement in statements:
         for lost in statement.losses:
@@ -136,7 +136,7 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
 
 
 def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
-    """Return places as JSON with the ids of their statements; of a statement on the `whole` tag, without losses."""
+    """Return the places of a package as JSON, each with its statement; `whole` is the id of one on the whole tag."""
     places = []
     for members, loss, place, is_owned in one.places:
         known = owners.get((one.package, place))
@@ -150,14 +150,14 @@ _DIRECTIONS = {"gained": "added", "lost": "removed", "upgraded": "upgrade", "dow
 
 
 def loss_values(loss: Loss) -> dict[str, str]:
-    """Return the class of a loss and its reason in words, for each lost version if these differ."""
+    """Return the class of a loss and, in words, what is left; for each lost version if that differs."""
     own = words_file.words()
     reason = words.reasons_of_versions((loss, *loss.older), own) if loss.older else words.reason_of(loss, own)
     return {"class": loss.loss_class, "reason": reason or own.text("losses", f"{loss.loss_class}_alone")}
 
 
 def side_values(side: Side) -> dict[str, Any]:
-    """Return one side of a comparison as plain data."""
+    """Return one side of a comparison, its revision or folder, as plain data."""
     return {"revision": side.revision, "tag": side.tag, "time": side.time, "name": safe(side.name)}
 
 
@@ -196,7 +196,7 @@ def cause_values(cause: Cause) -> dict[str, Any]:
 
 
 def cause_json(cause: Cause) -> dict[str, Any]:
-    """Return a cause as plain data, with the languages of a compiler."""
+    """Return a cause as plain data; if it is a compiler, with the languages that it compiles."""
     return cause_values(cause) | ({"languages": cause.languages} if cause.what is What.COMPILER else {})
 
 
@@ -206,7 +206,7 @@ def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
 
 
 def attributed_json(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
-    """Return causes as data for JSON, with the hashes of all specs that have them; `attributed` counts a spec once."""
+    """Return causes as data for JSON: `hashes` are all specs with a cause, `attributed` counts each spec only once."""
     return [
         cause_json(one.cause) | {"specs": len(one.hashes), "attributed": len(one.attributed), "hashes": one.hashes}
         for one in attributed(explained)
@@ -214,7 +214,7 @@ def attributed_json(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
 
 
 def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
-    """Return the machines lost by places that keep other builds, each with the id of its statement."""
+    """Return data on the machines that places lost while they keep other builds, each with its statement's id."""
     return [
         {
             "package": lost.package,
@@ -242,7 +242,7 @@ def _members(values: msgspec.Struct | Mapping[str, Any]) -> bytes:
 
 
 def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
-    """Return specs as JSON; `bodies` has the JSON of each signature."""
+    """Return specs as a JSON list; `bodies` has, for each signature, what follows the hash."""
     parts = [
         f'{{"hash":"{key}"{bodies[signature]}' if known_hash(key) else f'{{"hash":null{bodies[signature]}'
         for key, signature in specs.in_order()
@@ -399,7 +399,7 @@ def _spec(spec_hash: str, signature: Signature) -> Line:
 
 
 def csv_table(lines: Iterable[Line]) -> bytes:
-    """Return `lines` as CSV; cells that a spreadsheet would take for formulas are escaped."""
+    """Return `lines`, values by name of column, as CSV without a heading; see `csv_rows`."""
     return csv_rows([line.get(name, "") for name in COLUMNS] for line in lines)
 
 
@@ -408,7 +408,7 @@ MOST_CSV = 4 * 2**20
 
 
 class CsvPacker:
-    """Compresses lines one after the other; if they exceed a limit, the table is dropped."""
+    """Compresses lines of CSV; if they exceed `most` bytes, compressed, the table is dropped."""
 
     def __init__(self, tag: str, most: int) -> None:
         self._most = most
@@ -418,7 +418,7 @@ class CsvPacker:
         self._size = 0
 
     def add(self, lines: bytes) -> None:
-        """Add lines that lack their tag, so that each begins with a comma."""
+        """Add lines of CSV whose first cell, the tag, is empty; it is filled in."""
         self._size += len(lines)
         if lines and len(self._packed) <= self._most:
             self._gzip = self._gzip or zlib.compressobj(6, wbits=31)

@@ -26,7 +26,7 @@ _SHARED = frozenset({What.COMPILER, What.OS, What.TARGET, What.NAMESPACE, What.E
 
 
 def _alike(items: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T]]:
-    """Group equal changes of several packages; versions, recipes and edges are compared within a package only."""
+    """Group items with equal changes; only those of compilers, targets and the like can be equal across packages."""
     groups: defaultdict[tuple[What, str, str, str], list[_T]] = defaultdict(list)
     for item in items:
         cause = cause_of(item)
@@ -36,13 +36,13 @@ def _alike(items: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T
 
 
 def in_words(causes: Sequence[Cause]) -> str:
-    """Return the difference in one package, or in several alike, with the languages of compilers."""
+    """Return one change, which is the cause `causes` of one package or of several, in words."""
     compiled = {f"{one.package} ({', '.join(one.languages)})" if one.languages else one.package for one in causes}
     return _said("said", causes[0], first_few(sorted(map(safe, compiled))), len(compiled), words())
 
 
 def because(causes: Sequence[Cause], own: Words | None = None) -> str:
-    """Return causes as the reason of a rebuild: `because of zlib 1.3 -> 1.3.1`."""
+    """Return equal causes as the reason of a rebuild, `because of zlib 1.3 -> 1.3.1`; `own` are other words."""
     packages = sorted({cause.package for cause in causes})
     return _said("because", causes[0], names(packages), len(packages), own or words())
 
@@ -58,7 +58,7 @@ def change_in_words(cause: Cause) -> str:
 
 
 def change_of(cause: Cause) -> str:
-    """Return the difference in a package, without its name: `1.3 -> 1.3.1`, `recipe`."""
+    """Return what a cause changed, without the name of its package: `1.3 -> 1.3.1` for a version, or `recipe`."""
     is_version = cause.what in (What.VERSION, What.COMPILER)
     return change_in_words(cause) if is_version else safe_name(cause.what.value.replace("-", " "))
 
@@ -68,7 +68,7 @@ def _text(value: str | Sequence[str]) -> str:
 
 
 def first_few(texts: Iterable[str]) -> str:
-    """Return the first six of some safe texts, and how many more there are."""
+    """Return the first six of some safe texts, joined, and how many more there are."""
     return first_of(list(texts), _MOST_LISTED)
 
 
@@ -109,7 +109,7 @@ def reasons(statement: Statement, own: Words) -> str:
 
 
 def reason_lines(statement: Statement, most: int) -> list[str]:
-    """Return a line for each of the first `most` reasons, with the packages that were rebuilt."""
+    """Return lines: the first `most` reasons with their packages, the rest, and whether compilers are now written."""
     shown = reasons_of(statement.causes)[:most]
     lines = [f"{number(one.specs, 'spec')} {one.words}: {names(one.packages)}" for one in shown]
     rest = statement.counts.new - sum(one.specs for one in shown)
@@ -124,7 +124,7 @@ def reason_lines(statement: Statement, most: int) -> list[str]:
 
 
 def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
-    """Return the causes for templates, most specs first; the specs of one with the count 0 are counted for others."""
+    """Return the causes as rows for templates, most specs first; the count is 0 if others account for all its specs."""
     package_of = {one.spec.hash: one.spec.name for one in explained}
     rows = [
         {
@@ -138,7 +138,7 @@ def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
 
 
 def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
-    """Yield how many specs were rebuilt, and `what` they are, then each cause with the number that it accounts for."""
+    """Yield the number of rebuilt specs and `what` they are, then each cause with the number that it accounts for."""
     yield f"{number(len(explained), 'spec')} {what}:"
     groups = grouped(explained)
     for one in groups[:MOST_CAUSES]:
@@ -162,7 +162,7 @@ def cause_lines(causes: Causes) -> Iterator[str]:
 
 
 def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield each cause in words with the shortest path to it; equal changes of several packages have no path."""
+    """Yield each cause in words with the shortest path to it; the path is empty if packages share the cause."""
     groups = _alike(sorted(causes, key=lambda one: one.sort_key), lambda one: one)
     for group in groups:
         path = causes[group[0]] if len(group) == 1 else ()
@@ -181,7 +181,7 @@ def _node_json(node: GraphNode) -> dict[str, Any]:
 
 
 def explained_json(package: str, found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return why specs of a package were rebuilt, as JSON, a single one in no list; `is_recorded`: there are graphs."""
+    """Return why specs of a package were rebuilt, as JSON, several in a list; `is_recorded`: graphs are known."""
     answers = [_explanation_json(one) for one in found]
     if len(answers) == 1:
         return _encoded({"recorded": is_recorded, **answers[0]})
@@ -196,12 +196,12 @@ def _explanation_json(one: Explanation) -> dict[str, Any]:
 
 
 def night_json(found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return the causes of all these specs as JSON; `is_recorded` tells whether there are graphs."""
+    """Return the causes of all rebuilt specs in `found` as JSON; `is_recorded` tells whether graphs are known."""
     return _encoded({"recorded": is_recorded, "causes": attributed_json(found)})
 
 
 def lock_json(change: LockChange) -> bytes:
-    """Return why two lock files differ, as JSON."""
+    """Return why two lock files differ, as JSON, with the added and removed specs."""
     return _encoded(
         {
             "recorded": True,

@@ -20,13 +20,13 @@ from cachewatch.report.words import MOST_NAMES, NO_VERSION, first_of, number
 
 
 class Coloured(str):
-    """Text of a cell that a terminal shows in one of the colours of a palette; "" is none."""
+    """The text of a cell, with the colour in which a terminal shows it; "" is no colour."""
 
     __slots__ = ("colour",)
     colour: str
 
     def __new__(cls, text: str, colour: str) -> "Coloured":
-        """Give `text` a colour."""
+        """Return `text` with a colour."""
         made = super().__new__(cls, text)
         made.colour = colour
         return made
@@ -53,7 +53,7 @@ class Table(Struct, frozen=True):
 
 
 def write_table(table: Table, form: str, palette: Palette, width: int | None = None) -> Iterator[bytes]:
-    """Yield `table` as text, csv or markdown (`form`); no line of text is wider than `width`."""
+    """Yield `table` as text, csv or markdown (`form`); no line of text is wider than `width`, None for any width."""
     if form == "csv":
         rows = ([" ".join(cell) if isinstance(cell, tuple) else cell for cell in row] for row in table.rows)
         yield csv_rows([table.columns, *rows])
@@ -88,7 +88,7 @@ def text_lines(table: Table, palette: Palette, width: int | None) -> Iterator[st
 
 
 def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | None) -> list[int] | None:
-    """Return widths with which all columns fit; None if words would have to be cut."""
+    """Return widths of columns with which a line fits into `most`; None if words would have to be cut."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     # Parts that are not broken: words, and a date with its time and zone.
@@ -109,7 +109,7 @@ def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | 
 
 
 def _folded(cell: str, width: int) -> list[str]:
-    """Break a cell into lines, each with as many words as fit."""
+    """Return a cell as lines, each with as many words as fit into `width`."""
     lines = [""]
     for part in _WORDS.split(cell):
         if lines[-1] and len(f"{lines[-1]}{part}".rstrip()) > width:
@@ -158,15 +158,15 @@ def _markdown(table: Table) -> Iterator[str]:
 
 
 class ListedTag(Struct, frozen=True):
-    """A tag, its number of packages, and the stacks that it lists itself."""
+    """A tag, its number of packages, and the stacks that its own list names."""
 
     tag: str
     packages: int
-    stacks: tuple[str, ...] | None  # None if it does not say so
+    stacks: tuple[str, ...] | None  # None without such a list
 
 
 class ListedStack(Struct, frozen=True):
-    """A stack of one tag."""
+    """A stack of one tag, with its numbers of packages and specs, and its targets."""
 
     stack: str
     packages: int
@@ -193,7 +193,7 @@ _MOST_TARGETS = 40
 def write_listing(
     listed: Sequence[Listed], what: str, form: str, palette: Palette, width: int | None
 ) -> Iterator[bytes]:
-    """Yield `listed` as text, names, json, csv or markdown (`form`); `what` is their name in JSON."""
+    """Yield `listed` as text, names, json, csv or markdown (`form`); `what`, such as stacks, is its name in JSON."""
     columns = listed[0].__struct_fields__ if listed else ()
     rows: list[Row] = list(map(astuple, listed))
     if form == "json":
@@ -211,7 +211,7 @@ def write_listing(
 
 
 def _listing_cell(column: str, value: Cell) -> Cell:
-    """Return a value for display: some lists are shown as numbers, long texts are cut."""
+    """Return a value for display: of some lists only the length, long texts cut."""
     if isinstance(value, tuple) and column not in ("versions", "targets"):
         return len(value)
     return tuple(map(_cut, value)) if isinstance(value, tuple) else _cut(value) if isinstance(value, str) else value
@@ -231,7 +231,7 @@ Cells = Counter[tuple[str, str, str]]  # version, stack, target
 
 
 def render_inventory(shown: "ShownPackage", *, palette: Palette, width: int | None) -> Iterator[str]:
-    """Yield the table of a package with counts, and marks on last copies and specs that the next prune removes."""
+    """Yield a table of the numbers of specs by version, stack and target, with marks on last copies and old builds."""
     cells, is_pruned = _cells(shown.document.specs.counts), is_mutable(shown.side.tag)
     # Of what is shown, the last copies are those of which the whole document has one.
     everything = _cells(shown.counts) if shown.counts else cells
@@ -281,7 +281,7 @@ def _where(side: Side) -> str:
 def _matrix(
     cells: Cells, last: Set[tuple[str, str, str]], *, is_pruned: bool, palette: Palette, width: int | None
 ) -> Iterator[str]:
-    """Yield a line for each version and stack, with a column for each target if there is room."""
+    """Yield a line for each version and stack, with a column for each target if there is room; mark the `last` ones."""
     targets = sorted({target for _, _, target in cells})
     rows = sorted({(version, stack) for version, stack, _ in cells}, key=lambda row: row[1])
     rows.sort(key=lambda row: version_key(row[0]), reverse=True)
@@ -319,7 +319,7 @@ class ShownPackage(Struct, frozen=True):
 
 
 class ShownSpec(Struct, frozen=True):
-    """One spec and its source."""
+    """One spec, and the tag or revision that has it."""
 
     package: str
     hash: str
@@ -364,7 +364,7 @@ def specs_table(packages: Sequence[ShownPackage]) -> Table:
 
 
 def packages_json(packages: Iterable[ShownPackage]) -> bytes:
-    """Return all specs of these packages as JSON, by hash."""
+    """Return these packages as JSON, each with its specs in the order of hashes."""
     values = [
         {
             "package": shown.document.package,

@@ -1,7 +1,7 @@
 """Render templates (docs/templates.md), Markdown and the page of `diff`. Only this module uses Jinja2.
 
-If users have a folder of templates, which are preferred to ours of the same name, everything is rendered in a process
-of its own, with plain data only, a sandbox, a deadline and limits to memory and output.
+If users have a folder of templates, these are preferred to ours of the same name, and all are rendered in a separate
+process, with plain data only, a sandbox, a deadline, and limits on memory and output.
 """
 
 import base64
@@ -35,12 +35,12 @@ from cachewatch.runtime.worker import Limits, Worker
 
 
 def day(time: str | None, zone: str = "UTC") -> str:
-    """Return an ISO time as a day, 1 June 2025; `unknown` for None."""
+    """Return the day of an ISO time in `zone`, `1 June 2025`; `unknown` for None."""
     return "{0.day} {0:%B %Y}".format(_local(time, zone)) if time else "unknown"
 
 
 def moment(time: str | None, zone: str = "UTC") -> str:
-    """Return an ISO time with minutes and zone, 1 June 2025 06:00 CEST; `unknown` for None."""
+    """Return an ISO time as day, minutes and zone, `1 June 2025 06:00 CEST`; `unknown` for None."""
     return f"{day(time, zone)} {_local(time, zone):%H:%M %Z}" if time else "unknown"
 
 
@@ -76,7 +76,7 @@ def short(revision: str | None) -> str:
 
 
 def _revisions(span: Mapping[str, Any]) -> str:
-    """Return both revisions of a span; only one if they are equal, as between two snapshots."""
+    """Return both revisions of a span, `abc..def`; only one if they are equal, as between two snapshots."""
     return "..".join(dict.fromkeys(short(side["revision"]) or side["name"] for side in (span["before"], span["after"])))
 
 
@@ -136,13 +136,13 @@ Job = tuple[str, Mapping[str, Any]]  # the name of a template, and its data
 
 
 def render(name: str, **context: Any) -> str:
-    """Render our own template `name`. Raises TemplateError with the template and the reason."""
+    """Return our own template `name`, filled with `context`. Raises TemplateError with the template and the reason."""
     return _render(_environment(None), name, {"words": words, "dates": dates_and_totals, **context})
 
 
 @contextmanager
 def templates_of(folder: Path | None, only: str = "") -> Iterator[Callable[[Sequence[Job]], list[str]]]:
-    """Yield a function that renders templates (with `only` that one) with plain data, preferring those in `folder`."""
+    """Yield a function that renders jobs, preferring templates in `folder`; `only`, if not "", is the one to render."""
     if folder is None:
         yield partial(_render_each, None, only=only)
         return
@@ -159,7 +159,7 @@ def templates_of(folder: Path | None, only: str = "") -> Iterator[Callable[[Sequ
 
 
 def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
-    """Return the text and path of a template, the user's if there is one, else ours; None if there is none."""
+    """Return text and path of a template, the user's or else ours; None if there is none. Raises TemplateError."""
     if not _NAME.fullmatch(name):
         return None  # nothing outside of the two folders is a template
     if folder is not None:
@@ -199,7 +199,7 @@ def _render(environment: jinja2.Environment, name: str, context: Mapping[str, An
 
 @cache
 def _environment(folder: Path | None) -> jinja2.Environment:
-    """Return a Jinja2 environment for our templates or, with a sandbox, for those in `folder` and ours."""
+    """Return a Jinja2 environment for our templates or, with a sandbox, also for those in `folder`."""
 
     def load(name: str) -> tuple[str, str, None] | None:
         found = source(name, folder)
@@ -247,7 +247,7 @@ MOST_ROWS = 1000  # of a section: browsers take no pleasure in more
 
 
 def script_hash(script: str) -> str:
-    """Return the hash of the text between <script> and </script>, so that a browser runs only this script."""
+    """Return the hash of `script`, the text between the tags, by which a page lets browsers run only this script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 

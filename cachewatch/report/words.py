@@ -1,4 +1,4 @@
-"""Phrases that all reports share: names, and facts of statements."""
+"""Phrases that all reports share: names, numbers, and what statements and their lines say."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from functools import partial
@@ -45,46 +45,46 @@ def number(count: int, noun: str, plural: str = "") -> str:
 
 
 def _named(count: int, most: int) -> int:
-    """Return how many of `count` names to show: `most`, but a single one more needs no more room than "1 more"."""
+    """Return how many of `count` names to show: `most`, or one more if that is all ("1 more" needs as much room)."""
     return most + (count == most + 1)
 
 
 def first_of(texts: Sequence[str], most: int = MOST_NAMES, rest: str = " and {:,} more", *, by: str = ", ") -> str:
-    """Join the first `most` texts by `by`; `rest` counts the others, but a single other one is shown instead."""
+    """Return the first `most` texts, joined by `by`; `rest` counts the others, but a single other one is shown."""
     most = _named(len(texts), most)
     left = len(texts) - most
     return by.join(texts[:most]) + (rest.format(left) if left > 0 else "")
 
 
 def names(found: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Return the first `most` of untrusted names, made safe and cut, and how many more there are."""
+    """Return the first `most` untrusted names as one text, made safe and cut, and how many more there are."""
     return first_of(_cut(found, most), most)
 
 
 def and_more(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
-    """Return what `names` returns, with the number of the others in the words `own`: `umpire, raja, chai, 7 more`."""
+    """Return the first `most` untrusted names, made safe and cut; `own` words the rest: `umpire, raja, 7 more`."""
     return listed(_cut(texts, most), own, most)
 
 
 def _cut(texts: Sequence[str], most: int) -> list[str]:
-    """Return untrusted names with those made safe and cut that may be shown if no more than `most` are."""
+    """Return the untrusted `texts`; those that can be shown, the first `most` and one more, are made safe and cut."""
     return [*(safe_name(text)[:_LONGEST_NAME] for text in texts[: most + 1]), *texts[most + 1 :]]
 
 
 def listed(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
-    """Return what `and_more` returns, of safe texts, such as names with what is said of each."""
+    """Return safe texts joined as `and_more` joins names, such as names with a remark on each."""
     most = _named(len(texts), most)
     more = [own.say("other", "more", len(texts) - most)] if len(texts) > most else []
     return ", ".join((*texts[:most], *more))
 
 
 def stack_name(stack: str) -> str:
-    """Return the name of a stack for display; the stack of a recorded build cache is "stack cache"."""
+    """Return the name of a stack for display; `cache`, the stack of a recorded build cache, becomes `stack cache`."""
     return "stack cache" if stack == "cache" else safe_name(stack)[:_LONGEST_NAME]
 
 
 def place_name(statement: Statement) -> str:
-    """Return the name of a lost place, `e4s (x86_64_v3)`, with its operating system if that is not Linux."""
+    """Return the name of the place that `statement` reports as lost, `e4s (zen4)`, with any system but Linux."""
     stack, _, machine = statement.name.rpartition(" (")
     systems = sorted({system for lost in statement.losses for system in lost.systems})
     return f"{stack_name(stack)} ({', '.join(map(safe_name, (*systems, machine)))}"
@@ -97,7 +97,7 @@ def stacks_named(stacks: Iterable[str], most: int = MOST_NAMES) -> str:
 
 
 def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
-    """Return places in words: `in e4s on zen4; hep, radiuss on aarch64`; targets are named only if they are few."""
+    """Return places in words, `in e4s on zen4; hep, radiuss on aarch64`; if there are many, they are only counted."""
     places = set(places)
     if not places:
         return ""
@@ -114,7 +114,7 @@ def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
 
 
 def fact(line: Line, most: int = MOST_NAMES) -> str:
-    """Return what happened to the package of a line, in up to `most` stacks: `1.14.5 -> 1.14.6`, `no longer in radiuss`."""
+    """Return what happened to the package of a line, `1.14.5 -> 1.14.6`; at most `most` stacks are named."""
     story = line.story
     moved = moves(line, most) if line.is_move else ""
     if story.kind in BY_VERSION:
@@ -152,7 +152,7 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def replacement(line: Line, most: int = MOST_NAMES) -> str:
-    """Return the versions of an upgrade or a downgrade: `0.3.1 -> 0.4.0`; with targets if a stack has them for others."""
+    """Return the versions of an up- or downgrade, `0.3.1 -> 0.4.0`, and its targets if it is not for all of them."""
     story = line.story
     pairs = story.pairs or ((_versions(story.before, most), _versions(story.after, most)),)
     on = names(story.targets) if len(story.targets) <= MOST_NAMES else f"{len(story.targets)} targets"
@@ -160,7 +160,7 @@ def replacement(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def _beside(line: Line, most: int) -> Iterator[str]:
-    """Yield the added and removed versions other than the newest, `1.3.0 added`, but no old one that stays."""
+    """Yield the removed and the added versions, `1.3.0 added`, except the newest and old ones that stay somewhere."""
     story = line.story
     kept = {version for version, _ in story.stays}
     removed = [version for version in story.before if version not in kept]
@@ -171,7 +171,7 @@ def _beside(line: Line, most: int) -> Iterator[str]:
 
 
 def _without(line: Line, most: int) -> str:
-    """Return the variants that an up- or downgraded package has no longer: `no longer with +mpi in e4s`."""
+    """Return the variants that an up- or downgraded package has lost, `no longer with +mpi in e4s`; "" if none."""
     stacks = {place.stack for place in line.story.places}
     wheres = dict.fromkeys(own for _, own in line.without)
     parts = [
@@ -183,7 +183,7 @@ def _without(line: Line, most: int) -> str:
 
 
 def staying(line: Line, most: int = MOST_NAMES) -> str:
-    """Return which old versions stay after an upgrade, or that a downgrade's new one was there: `(0.3.1 stays)`."""
+    """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or a downgrade's new one was before; or ""."""
     story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
     # Where none is in `stays`, those that are behind say it alone.
@@ -243,7 +243,7 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def retired(lines: Iterable[Line], own: Words, most: int = MOST_NAMES, stacks: int = MOST_NAMES) -> str:
-    """Return the older versions that stacks lost in a prune, `py-build 1.2.1 from e4s, hep`, at most `most`."""
+    """Return up to `most` old versions that a prune removed, `zlib 1.2 from e4s`; `stacks` limits the stacks named."""
     found = []
     for story, package in ((line.story, safe_name(line.package)) for line in lines):
         if story.kind is StatementKind.RETIRED:
@@ -255,7 +255,7 @@ def retired(lines: Iterable[Line], own: Words, most: int = MOST_NAMES, stacks: i
 
 
 def moves(line: Line, most: int) -> str:
-    """Return the stacks that specs left and joined, `some no longer in e4s, now in radiuss`, without the places of the line."""
+    """Return which stacks specs left and joined, `some no longer in e4s, now in radiuss`, except the line's places."""
     told = set() if line.story.kind is StatementKind.MOVED else {place.stack for place in line.story.places}
     left, joined = line.left - told - line.even, line.joined - told - line.even
     stacks_by_word = {
@@ -287,13 +287,13 @@ def _compilers(values: Sequence[str]) -> str:
 
 
 def other_values(one: Statement, own: Words, noun: tuple[str, str], most: int = MOST_NAMES) -> str:
-    """Return what else changed with values, `gcc 13.2.0 -> 14.1.0 for 4 specs of zlib`, but not more than `most`."""
+    """Return up to `most` other values that changed with those of the statement: `gcc 13 -> 14 for 4 specs of zlib`."""
     found = [effect for effect in one.effects if effect.attribute]
     return first_of([other_value(effect, own, noun, most) for effect in found], most, by="; ")
 
 
 def other_value(effect: Effect, own: Words, noun: tuple[str, str] = ("spec", "specs"), most: int = MOST_NAMES) -> str:
-    """Return what else changed with values, for one of them: `gcc 13.2.0 -> 14.1.0 for 4 specs of zlib`."""
+    """Return one change of other values, `gcc 13 -> 14 for 4 specs of zlib`, with up to `most` names of packages."""
     key = {StatementKind.BESIDE: "newly", StatementKind.NO_LONGER: "without"}.get(effect.kind, "")
     values = safe_name(" ".join(map(_value, effect.before or effect.after)))
     change = own.say("migration", key, values=values) if key else change_of_values(effect)
@@ -302,7 +302,7 @@ def other_value(effect: Effect, own: Words, noun: tuple[str, str] = ("spec", "sp
 
 
 def change_of_values(statement: Statement | Effect) -> str:
-    """Return which values replaced or joined which: `gcc 11.4.0 -> 13.3.0`, `gcc 13.3.0 beside 11.4.0`, `+mpi`."""
+    """Return what became of values: `gcc 11.4.0 -> 13.3.0`, `gcc 13.3.0 beside 11.4.0`, or `+mpi`, which is gone."""
     before, after = " ".join(map(_value, statement.before)), " ".join(map(_value, statement.after))
     if statement.kind is StatementKind.NO_LONGER:
         return safe_name(before)
@@ -324,19 +324,19 @@ def _value(text: str) -> str:
 
 
 def old_values(one: Statement) -> str:
-    """Return the values that a statement says are replaced; for compilers only the version."""
+    """Return the old values of a statement about changed values; of compilers, only the versions."""
     return safe_name(" ".join(value.partition("@")[2] or value for value in one.before))
 
 
 def entry_of(statement: Statement) -> str:
-    """Return the name of a statement's entry in words.toml: its kind, or that of a renamed or divided stack."""
+    """Return the name of the statement's entry in words.toml: its kind, or `stack-merged.renamed` and `.split`."""
     if statement.kind is not StatementKind.STACK_MERGED or len(statement.before) > 1:
         return statement.kind
     return f"{statement.kind}.{'renamed' if len(statement.after) == 1 else 'split'}"
 
 
 def name_of(statement: Statement) -> str:
-    """Return the subject of a statement about the whole tag: a stack, or the values that replaced each other."""
+    """Return what a statement on the whole tag is about: a name, values that replaced others, or a share of hashes."""
     if statement.turnover:
         return f"{statement.turnover.gone / max(1, statement.turnover.before):.0%} of the earlier hashes"
     if statement.kind is StatementKind.STACK_MERGED:
@@ -346,7 +346,7 @@ def name_of(statement: Statement) -> str:
 
 
 def reason_of(loss: Loss, own: Words | None = None, versions: Sequence[str] = ()) -> str:
-    """Return the builds that the tag still has after a loss, of one or several `versions`: `the same binary stays, e4s builds it`."""
+    """Return what the tag still has after a loss, `e4s builds it`; `versions` may name several lost ones."""
     key = loss.loss_class.value
     if loss.loss_class is LossClass.OTHER and not loss.there:
         key = "other_variants"
@@ -369,7 +369,7 @@ def reason_of(loss: Loss, own: Words | None = None, versions: Sequence[str] = ()
 
 
 def reasons_of_versions(losses: Iterable[Loss], own: Words) -> str:
-    """Return the builds left for each lost version, once if equal for all: `of 1.2.2: ...; of 1.2.1: ...`."""
+    """Return what the tag has of each lost version, `of 1.2.2: ...; of 1.2.1: ...`, or once if it is equal for all."""
     # Losses, maybe of several places, that differ only in where builds are left are told together.
     left: dict[Loss, tuple[set[str], set[str]]] = {}
     for one in losses:
@@ -397,7 +397,7 @@ def reasons_of_versions(losses: Iterable[Loss], own: Words) -> str:
 
 
 def outside(there: Outside | None, own: Words) -> str:
-    """Return the unselected builds in a place that lost all selected ones: `1.1 is there (outside of the filter)`."""
+    """Return the unselected builds of a place that lost all selected ones: `1.1 is there (outside of the filter)`."""
     said = there_outside(there, own)
     return own.say("outside", "said", there=said) if said else ""
 
@@ -413,7 +413,7 @@ def there_outside(there: Outside | None, own: Words) -> str:
 
 
 def moved_to(lost: OwnedLoss, packages: Collection[str]) -> str:
-    """Return where its stack has what a place lost, `, now on zen4`; of one package with other versions, `; now 1.3 on zen4`."""
+    """Return where the stack of a lost place now has the package: `, now on zen4` or `; now 1.3 on zen4`; or ""."""
     by_version: dict[str, list[str]] = {}
     for on, versions in lost.moved_to:
         is_same = len(packages) > 1 or set(lost.versions) <= set(versions)
@@ -424,7 +424,7 @@ def moved_to(lost: OwnedLoss, packages: Collection[str]) -> str:
 
 
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
-    """Return the builds left of a stack's or value's packages: `; 50 of its 60 packages have equal builds in e4s`."""
+    """Return what is left of packages that lost a stack or value: `; 50 of its packages have equal builds in e4s`."""
     parts, for_target = list[str](), ""
     stacks_lost = {lost.place.stack for lost in one.losses}
     new = {*one.after} if one.kind is StatementKind.STACK_MERGED else set[str]()  # equal builds there are not named
@@ -466,7 +466,7 @@ def _machines(losses: Iterable[OwnedLoss], own: Words) -> str:
 
 
 def only_for(losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_part: bool) -> str:
-    """Return for which machines packages are gone that others keep: ` (11 only for x86_64_v3)` if `is_part` of all."""
+    """Return the only machines for which `packages` are gone: ` (11 only for zen4)` if more are gone (`is_part`)."""
     if not packages:
         return ""
     lost = (one for one in losses if one.loss and one.loss.loss_class is LossClass.GONE and one.package in packages)
@@ -474,7 +474,7 @@ def only_for(losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_
 
 
 def unbuilt(statement: Statement, own: Words) -> str:
-    """Return how many specs of a removed or renamed stack no stack builds; "" if `fates` already says so."""
+    """Return how many specs of a removed or renamed stack no stack builds; "" if none, or if `fates` says so."""
     is_of_stack = statement.kind in (StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED)
     count = statement.counts.without_stack if is_of_stack and statement.worst is not LossClass.GOING else 0
     return own.say("stacks", "unbuilt", count) if count else ""
@@ -529,7 +529,7 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
 
 
 def tag_event(report: Report, kinds: Collection[Kind] = tuple(Kind)) -> str:
-    """Return the words for a new or removed tag, `new tag develop-2025-06-01`; "" for another, or if not in `kinds`."""
+    """Return the words for a new or removed tag, `new tag develop-2025-06-01`; "" if there is none of `kinds`."""
     event = report.tag_event
     if event is None or event.kind not in kinds:
         return ""

@@ -1,4 +1,4 @@
-"""The sentences of reports in templates/words.toml; a site's own folder may replace any entry. It needs no Jinja2."""
+"""Read the sentences of reports, templates/words.toml; a user's folder may replace each. Jinja2 is not needed."""
 
 import re
 import tomllib
@@ -23,10 +23,9 @@ Entry = Mapping[str, Any]
 
 
 class Words:
-    """Named entries of words; an entry such as `stack-removed.gone` inherits texts from `stack-removed`."""
+    """The texts of reports in named entries; one such as `stack-removed.gone` inherits texts from `stack-removed`."""
 
     def __init__(self, entries: Mapping[str, Entry]) -> None:
-        """Store the entries by name."""
         self.all = entries
         self._values = {(".".join(path), key): value for path, key, value in values_of(entries)}
 
@@ -37,23 +36,23 @@ class Words:
         return self._values.get((path, key))
 
     def text(self, path: str, key: str) -> str:
-        """Return the text `key` of the entry `path`, or of one above it, with its placeholders; "" if there is none."""
+        """Return the text that `find` finds, with its placeholders; "" if it finds no text."""
         found = self.find(path, key)
         return found if isinstance(found, str) else ""
 
     def say(self, path: str, key: str, n: int = 2, **values: object) -> str:
-        """Return a text, found as by `text`, filled with `values`; `n` is {n}, and chooses the words of {is|are}."""
+        """Return the text that `find` finds, filled with `values` and the number `n`, which decides {is|are}."""
         return fill(self.text(path, key), n, values)
 
     def forms(self, path: str, key: str, n: int = 2, **values: object) -> list[str]:
-        """Return all wordings of a list of texts, filled as by `say`, but for those with unknown or empty `values`."""
+        """Return the wordings that `find` finds, filled as by `say`, except those for which `values` has no text."""
         found = self.find(path, key) or ()
         known = {name for name, value in values.items() if value != ""}
         return [fill(one, n, values) for one in found if _fields(one) <= known | {"n"}]
 
 
 def fill(text: str, n: int, values: Mapping[str, object]) -> str:
-    """Fill `values` into a text; `n` chooses between its words for one and for several."""
+    """Return `text` with `values` in place of {name} and `n` in place of {n}; `n` chooses one word of {is|are}."""
 
     def field(match: re.Match[str]) -> str:
         name, several = match.groups()
@@ -67,7 +66,7 @@ def fill(text: str, n: int, values: Mapping[str, object]) -> str:
 
 
 def words(folder: Path | None = None) -> Words:
-    """Return our words, replaced by those in `folder` where it has any. Raises TemplateError if these are invalid."""
+    """Return our texts; those in `folder`, if it has any, replace ours. Raises TemplateError if they are invalid."""
     if folder is None:
         return _ours()
     own_entries = entries(NAME, folder)
@@ -87,7 +86,7 @@ def words(folder: Path | None = None) -> Words:
 
 
 def entries(name: str, folder: Path | None = None) -> dict[str, Any]:
-    """Return the entries of our file `name`; those in the file of that name in `folder` replace them one by one."""
+    """Return the entries of our file `name`; one in `folder` may replace each. Raises TemplateError if invalid."""
     own = tomllib.loads(shipped_template(name) or "")
     try:
         theirs = tomllib.loads(read_inside(folder, name, most=_LONGEST).decode() if folder else "")
@@ -105,13 +104,13 @@ def _ours() -> Words:
 
 
 def _texts(entry: Entry) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Yield all texts, each with the path of its table and its key."""
+    """Yield the path of the table, the key and the text for each text of `entry`; a list yields each of its texts."""
     for path, key, value in values_of(entry):
         yield from ((path, key, text) for text in ([value] if isinstance(value, str) else value))
 
 
 def values_of(entry: Entry, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:
-    """Yield all values, texts or lists of texts, each with the path of its table and its key."""
+    """Yield the path of the table, the key and the value for each text or list of texts; `path` is that of `entry`."""
     for key, value in entry.items():
         if isinstance(value, Mapping):
             yield from values_of(value, (*path, key))
@@ -124,7 +123,7 @@ def _fields(text: str) -> set[str]:
 
 
 def _replace(own: dict[str, Any], theirs: Entry, where: str, table: tuple[str, ...] = ()) -> None:
-    """Replace our entries by those of a user's file. Raises TemplateError for a name that we do not have."""
+    """Replace entries of ours (`own`), in place, by those of a user. Raises TemplateError if one does not fit."""
     for name, entry in theirs.items():
         if isinstance(entry, dict) and isinstance(own.get(name), dict):
             _replace(own[name], entry, where, (*table, name))
@@ -135,7 +134,7 @@ def _replace(own: dict[str, Any], theirs: Entry, where: str, table: tuple[str, .
 
 
 def _mistake(own: Entry, name: str, entry: Any, table: tuple[str, ...]) -> str:
-    """Return what is wrong with a user's text or texts in place of ours; "" if nothing is."""
+    """Return what is wrong with a user's `entry` in place of ours of that name; "" if nothing is."""
     texts = entry if isinstance(entry, list) else [entry]
     if type(entry) is not type(own.get(name)) or not all(isinstance(one, str) for one in texts):
         inside = f"[{'.'.join(table)}] has" if table else "there is"

@@ -1,1 +1,1 @@
-"""Digests: their words, their data, and their forms."""
+"""Render digests: their sentences, their data for templates, and their forms (mails, pages, chats and others)."""

@@ -1,4 +1,4 @@
-"""The body of a digest in words: what happened, one table, and what is routine. `todo` says what to do."""
+"""Put the body of a digest into words: what happened, one table, and what is routine. `todo` says what to do."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
@@ -53,7 +53,7 @@ class Row(Struct, frozen=True, kw_only=True):
     package: str
     change: str
     where: str = ""
-    tags: str = ""  # in which it happened, if not in all
+    tags: str = ""  # the tags in which it happened, if not all
     kind: StatementKind
     specs: int = 0
     tag: TagDigest
@@ -70,7 +70,7 @@ class Section(Struct, frozen=True, kw_only=True):
 
 
 def happened(digest: Digest, words: Words, rows: int) -> list[str]:
-    """Return sentences about the most important events, without lists that a table of up to ten `rows` shows."""
+    """Return sentences about the most important events; lists are left to the table if it has at most ten `rows`."""
     loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS]
     loud = [*(one for one in loud if one.kind != "environment"), *_prunes(digest, is_news=True)]
     loud += _harmless_stacks(digest)
@@ -118,14 +118,14 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
 
 
 def _open_losses(digest: Digest) -> list[Fact]:
-    """Return the harmless losses because of which what is still open is about more lock files than before."""
+    """Return the harmless losses of packages whose lock files an action that is still open calls outdated."""
     outdated = {name for one in digest.assessment.still_open for name, _ in one.outdated}
     facts = (one for one in digest.assessment.facts if one.kind in LOSSES and one.rank is Rank.HARMLESS)
     return [one for one in facts if not outdated.isdisjoint(one.packages)]
 
 
 def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
-    """Return one sentence that says what a new snapshot has and lacks."""
+    """Return one sentence on what the new snapshot of `clause` has and lacks; "" if there is nothing to say."""
     (tag,) = clause.first.tags
     lost = lost_packages(tag.statements)
     facts = [one for one in digest.assessment.facts if tag in one.tags and one.kind in _CLAUSES]
@@ -145,7 +145,7 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
 
 
 def lacked(statements: Sequence[Statement], words: Words) -> str:
-    """Return what a snapshot lacks: what no machine has or only an older version of, then what went with a stack."""
+    """Return what a snapshot lacks: packages that are gone or there in older versions, then those of gone stacks."""
     whole, losses = removed_packages(statements), [lost for one in statements for lost in one.losses]
     with_stacks: dict[str, list[str]] = {}
     for one in statements:
@@ -171,7 +171,7 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
 
 
 def _rest(digest: Digest) -> list[Statement]:
-    """Return the statements that are not shown, except those about new snapshots."""
+    """Return the statements that are only summed up, without news on silenced packages and all on new snapshots."""
     tags = {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags}
     # For new snapshots, the digest says how many hashes differ.
     shown = [tag for tag in digest.tags if (tag.source, tag.report.tag) not in tags]
@@ -203,7 +203,7 @@ def _quiet(digest: Digest) -> list[Fact]:
 
 
 def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
-    """Return sentences about facts on which nobody has to act, without those already in `above`."""
+    """Return sentences about facts on which nobody has to act, without those that sentences `above` already contain."""
     quiet = [*_harmless_stacks(digest), *_quiet(digest)]
     texts = [one.said for one in clauses_of(digest, quiet, words) if not any(each.endswith(one.said) for each in above)]
     others = {package for one in _rest(digest) if not _is_quiet(one) for package in one.packages}
@@ -229,7 +229,7 @@ def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
 
 
 def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
-    """Return the routine removals or, with `is_news`, the prune if nothing else happened or something is due after it."""
+    """With `is_news`, return the prunes if nothing else happened or an action follows; else all other removals."""
     facts = digest.assessment.facts
     is_told = all(one.rank >= Rank.HARMLESS for one in facts)
     is_told |= any(one.because is Because.PRUNED_BUILDS for one in digest.assessment.due)
@@ -237,13 +237,13 @@ def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
 
 
 def _harmless_stacks(digest: Digest) -> list[Fact]:
-    """Return the removed stacks whose binaries other stacks all have; the table does not name these."""
+    """Return the removed stacks of which other stacks have all binaries; the table does not name these stacks."""
     facts = digest.assessment.facts
     return [one for one in facts if one.kind == StatementKind.STACK_REMOVED and one.rank is Rank.HARMLESS]
 
 
 def sections(digest: Digest, words: Words) -> list[Section]:
-    """Return the table in sections: losses by class, then other changes of versions, then the rest."""
+    """Return the table in sections: losses by class, changes of versions, other changes, and harmless losses."""
     found = digest.assessment
     waiting = {one.statement for one in found.facts if one.rank is Rank.SUSPICION}
     losses = [one for one in found.losses if one.statement not in waiting]
@@ -256,7 +256,7 @@ def sections(digest: Digest, words: Words) -> list[Section]:
 
 
 def _with_tags(section: Section) -> Section:
-    """Put the names of tags into the heading if they are the same for all rows, or else into each row."""
+    """Return the section with its tags in the remark if all rows have the same tags, or else in each row."""
     named = {row.tags for row in section.rows}
     if len(named) == 1:
         remark = "; ".join(filter(None, (section.remark, *named)))
@@ -311,7 +311,7 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
 
 
 def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, has_targets: bool) -> str:
-    """Return the stacks that lost a package, with systems and targets unless the heading names them (`is_named`)."""
+    """Return the stacks that lost a package, with systems and targets unless the heading names those (`is_named`)."""
     if any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in group):
         return words.text("sections", "everywhere")
     lost, first = [one.lost for one in group], group[0]
@@ -355,12 +355,12 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
 
 
 def lines_of(digest: Digest, kind: StatementKind) -> list[tuple[Line, TagDigest]]:
-    """Return the lines of all statements of one kind, each with its tag."""
+    """Return the lines of all statements of one kind, each with the tag that it is about."""
     return [(line, tag) for tag in digest.tags for one in tag.statements if one.kind is kind for line in one.lines]
 
 
 def _merged(rows: Iterable[Row], digest: Digest, words: Words) -> tuple[Row, ...]:
-    """Merge equal rows of several tags into one; it names its tags if these are not all."""
+    """Return rows in which equal rows of several tags are one; it names its tags if these are not all."""
     alike: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         alike.setdefault((row.package, row.change, row.where), []).append(row)
@@ -373,21 +373,21 @@ def _merged(rows: Iterable[Row], digest: Digest, words: Words) -> tuple[Row, ...
 
 
 def in_tags(digest: Digest, tags: Collection[TagDigest], words: Words, *, is_named: bool = False) -> str:
-    """Return the tags in which something happened, `in develop of two`; "" if these are all, unless `is_named`."""
+    """Return the names of `tags`, in which something happened, after `in`; "" if they are all, unless `is_named`."""
     is_part = len(tags) < _standing(digest) or len({tag.source for tag in tags}) < len(digest.sources)
     named = (tag_name(digest, tag.source, tag.report.tag, words) for tag in tags)
     return f"in {' and '.join(named)}" if is_part or is_named else ""
 
 
 def tag_name(digest: Digest, source: str, tag: str, words: Words) -> str:
-    """Return the name of a tag, with its source where the digest has several."""
+    """Return the name of a tag, with its source if the digest has several sources."""
     is_one = not (tag and source) or len(digest.sources) < 2
     name = safe_name(tag)
     return name if is_one else words.say("sections", "of_source", tag=name, source=safe_name(source))
 
 
 def _standing(digest: Digest) -> int:
-    """Return the number of tags that were not removed."""
+    """Return the number of tags of the digest that were not removed."""
     return sum(all(one.kind is not StatementKind.TAG_REMOVED for one in tag.statements) for tag in digest.tags)
 
 
@@ -402,7 +402,7 @@ def subtitle(digest: Digest) -> str:
 
 
 def _days(digest: Digest) -> str:
-    """Return the first and last day of the digest, 25 May to 1 June 2025; "" if they are unknown."""
+    """Return the first and last day of the digest, `25 May to 1 June 2025`; "" if they are unknown."""
     zone = ZoneInfo(digest.zone)
     befores, afters = (
         [datetime.fromisoformat(side.time).astimezone(zone).date() for side in sides if side.time]

@@ -1,4 +1,4 @@
-"""The shell commands of a digest: what a reader runs in the folder of an environment to do what the digest asks for."""
+"""The shell commands of a digest: what readers run in the folder of an environment to do what the digest asks for."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ _CONCRETIZE = ["spack -e . concretize --force", "spack -e . install"]
 
 
 def blank(name: str) -> str:
-    """Return `"${NAME:?}"`, with which a shell refuses to run a command until readers fill it in."""
+    """Return `"${NAME:?}"`, a blank: a shell refuses to run a command with it until readers set the variable."""
     return f'"${{{name}:?}}"'
 
 
 def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
-    """Return the key of the words above the commands for an environment, and these; conditions are comments above them.
+    """Return the key of the sentence above the commands for an environment, and these, with conditions as comments.
 
     There are none if a shell could misread a name, or if an earlier digest already asked to re-concretize.
     """
@@ -91,12 +91,12 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
 
 
 def _staying(moves: Iterable[Action]) -> list[str]:
-    """Return the snapshots that readers may also stay with."""
+    """Return the snapshots with which readers may also stay, instead of making one of `moves`."""
     return [one.name for one in moves if one.because in (Because.SNAPSHOT, Because.PIN_ENDING)]
 
 
 def _either(commands: Sequence[str], moves: Sequence[Action], words: Words, *, is_whole: bool = False) -> list[str]:
-    """Return the block that moves to another snapshot and, if readers may stay with theirs, the one that copies it."""
+    """Return a block of `commands` for moving to another snapshot and, if readers may stay, one that copies theirs."""
     moving = _block(commands, words, is_whole=is_whole)
     staying = _staying(moves)
     if not staying:
@@ -110,7 +110,7 @@ def _either(commands: Sequence[str], moves: Sequence[Action], words: Words, *, i
 
 
 def _copying(words: Words) -> list[str]:
-    """Return the commands that copy what is installed to a mirror of one's own."""
+    """Return the commands that copy what is installed to a mirror of the readers."""
     return [
         *_comment(words.text("todo", "copy_all")),
         f"spack -e . mirror add --unsigned own {blank('OWN')}",
@@ -119,14 +119,14 @@ def _copying(words: Words) -> list[str]:
 
 
 def _blanks(lines: Sequence[str], urls: Mapping[str, str], words: Words) -> Iterator[str]:
-    """Yield a line for each blank in `lines` that readers fill in before they run them."""
+    """Yield a line, `NAME=  # hint`, for each blank in `lines`; `urls` has the name of the blank by snapshot."""
     hints = {name: words.say("todo.blanks", "URL", tag=tag) for tag, name in urls.items()}
     hints |= {name: words.text("todo.blanks", name) for name in ("OLD_NAME", "OWN")}
     yield from (f"{name}=  # {hint}" for name, hint in hints.items() if any(blank(name) in line for line in lines))
 
 
 def _lifted(digest: Digest, words: Words) -> list[str]:
-    """Return the commands that remove what readers were asked to require and need not require any longer."""
+    """Return the commands that remove requirements for which earlier digests asked and which are needed no longer."""
     groups: dict[str, list[str]] = {}
     for name, machine in digest.assessment.lifted:
         groups.setdefault(machine, []).append(f"spack -e . config remove packages:{name}:require")
@@ -137,7 +137,7 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
 
 
 def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is_copied: bool) -> list[str]:
-    """Return the command that re-concretizes, below its condition; what follows it is for everybody."""
+    """Return the command that re-concretizes, below a comment for whom; with `is_copied`, the rest is for everybody."""
     condition = _if_lock(settled, digest, words)
     is_reused = any(one.because in _OLD for one in digest.assessment.actions)
     return [
@@ -150,7 +150,7 @@ def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is
 
 
 def _for_older(newer: Iterable[tuple[str, str]], digest: Digest, urls: Mapping[str, str], words: Words) -> list[str]:
-    """Return the commands with which users of older snapshots move to the ones that are `newer`."""
+    """Return the commands with which users of older snapshots move to those in `newer`, pairs of source and tag."""
     lines: list[str] = []
     for source, tag in newer:
         newest = [one.tag for one in todo.new_snapshots(digest) if one.base == tag and todo.lacks(one)]
@@ -162,9 +162,9 @@ def _for_older(newer: Iterable[tuple[str, str]], digest: Digest, urls: Mapping[s
 
 
 def _block(commands: Sequence[str], words: Words, *, is_whole: bool = False) -> list[str]:
-    """Return commands that a shell runs up to the first one that fails, and none while a blank is not filled in.
+    """Return lines with which a shell runs `commands` up to the first that fails, and none before blanks are filled in.
 
-    Unless they are one `is_whole`, readers leave out those that are not for them.
+    Unless the block `is_whole`, a comment tells readers to leave out the commands that are not for them.
     """
     runs = [line for line in commands if not line.startswith("#")]
     if len(runs) <= 1 or runs == _CONCRETIZE:
@@ -179,9 +179,9 @@ def _block(commands: Sequence[str], words: Words, *, is_whole: bool = False) -> 
 
 
 def _required(assessment: Assessment) -> dict[str, str]:
-    """Return the versions to require, with the machines or stacks that they are for, "" for all.
+    """Return the specs to require, such as `tau@2.4,2.5`, each with the machines or stacks that it is for, "" for all.
 
-    Where two are for the same users they are one, because a second requirement would replace the first.
+    Versions for the same users are one spec, because a second requirement would replace the first.
     """
     versions: dict[tuple[str, str], dict[str, None]] = {}
     for one in (*assessment.required, *assessment.to_copy):
@@ -198,7 +198,7 @@ def _required(assessment: Assessment) -> dict[str, str]:
 
 
 def _requirements(specs: Mapping[str, str], digest: Digest, words: Words) -> Iterator[str]:
-    """Yield the commands that require specs, below the users and the machine that they are for."""
+    """Yield the commands that require `specs`, grouped by their machines, below comments that say for whom they are."""
     groups: dict[str, list[str]] = {}
     for spec, machine in sorted(specs.items(), key=lambda one: bool(one[1])):  # first what is for all
         groups.setdefault(machine, []).append(spec)
@@ -218,7 +218,7 @@ def _requirements(specs: Mapping[str, str], digest: Digest, words: Words) -> Ite
 
 
 def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
-    """Return the condition of re-concretizing, if earlier commands are not for everybody or the text above says less."""
+    """Return for whom re-concretizing is, as a condition; "" if it is for everybody or the text above says as much."""
     asked = [one for one in settled if one.because in LOCK_FILES]
     days = [todo.widened(one, digest) for one in asked]
     is_for_some = bool(digest.assessment.required or digest.assessment.to_copy)
@@ -245,12 +245,12 @@ def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
 
 
 def _comment(text: str) -> list[str]:
-    """Return text as a comment in a block of commands, wrapped to the width of a mail."""
+    """Return `text` as lines of comment for a block of commands, wrapped to the width of a mail."""
     return wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
 def _add_mirror(digest: Digest, source: str, tag: str, urls: Mapping[str, str]) -> str:
-    """Return the command that adds a snapshot as a mirror, with a blank where its address is not known."""
+    """Return the command that adds a snapshot as a mirror; if its URL is unknown, with the blank that `urls` names."""
     return f"spack -e . mirror add {tag} {mirror_of(digest, source, tag) or blank(urls[tag])}"
 
 

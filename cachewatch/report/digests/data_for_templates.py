@@ -46,7 +46,7 @@ class DigestForm(Struct, frozen=True, kw_only=True):
     rows: int = _MOST  # of each list of each tag
     tags: int = _MOST
     others: int = _MOST  # warnings, commands, reasons, notes
-    has_details: bool = True  # where, and why
+    has_details: bool = True  # where each change happened, and why
     has_links: bool = True
     longest: int = _MOST  # characters of one name
 
@@ -58,7 +58,6 @@ class Contents:
     """The sentences and rows of a digest; all forms have parts of them."""
 
     def __init__(self, digest: Digest, words: Words) -> None:
-        """Write them in these words."""
         self.words = words
         self.advice = advice(digest, words)
         self.todo = todo(digest, words)
@@ -70,7 +69,7 @@ class Contents:
 
 
 def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, contents: Contents | None = None) -> Data:
-    """Return `digest` as plain data for templates; `clean` is applied to untrusted text."""
+    """Return `digest` as plain data, as much as `form` allows; `clean` is applied to untrusted text."""
     contents = contents or Contents(digest, words())
     made = _Maker(digest, form, clean, contents.words)
     assessment = digest.assessment
@@ -138,11 +137,11 @@ class _Maker:
         self._words = own
 
     def _name(self, text: str) -> str:
-        """Return an untrusted name, made safe for display; programs get the whole name."""
+        """Return an untrusted name, cut and made safe for display; in the whole form, for programs, it is not cut."""
         return self._clean(text if self._form is WHOLE else safe_name(text))
 
     def lines(self, items: tuple[str, ...], rest: str) -> list[str]:
-        """Return the commands or reasons that fit, none of them cut, and a line that counts the others (`rest`)."""
+        """Return the commands or reasons that fit, none of them cut, and a line (`rest`) that counts the others."""
         longest = _MOST if self._form.longest == _MOST else _LONGEST_LINE
         told = [safe(item) for item in items if len(item) <= longest][: self._form.others]
         more = len(items) - len(told)
@@ -165,7 +164,7 @@ class _Maker:
         }
 
     def said(self, sentences: Sequence[str]) -> list[str]:
-        """Return as many sentences as fit; long ones are shortened, but not for programs."""
+        """Return as many sentences as fit; long ones are shortened, except in the whole form, for programs."""
         most = max(self._form.others, _FEWEST_SAID) if self._form.tags else 1
         texts = list(map(safe, sentences[:most]))
         return texts if self._form is WHOLE else [shortened(text, _LONGEST_LINE) for text in texts]
@@ -194,7 +193,7 @@ class _Maker:
         }
 
     def loss(self, assessed: AssessedLoss) -> Data:
-        """Return a lost place or machine as plain data, with what is left there."""
+        """Return a lost place or machine as plain data, with what is left of it."""
         lost = assessed.lost
         assert lost.loss is not None
         return {
@@ -233,9 +232,9 @@ class _Maker:
         }
 
     def install(self) -> Data:
-        """Return one command that installs new packages on one machine, and how many packages it does not name.
+        """Return a command that installs new packages on one machine, and the number of packages that it does not name.
 
-        It is omitted if something is more urgent, or if a shell could misread a name.
+        The command is None if something is more urgent, or if a shell could misread a name.
         """
         assessment = self._digest.assessment
         is_pressing = any(
@@ -265,7 +264,7 @@ class _Maker:
         }
 
     def tag(self, tag: TagDigest) -> Data:
-        """Return the totals, causes, examples and warnings of a tag, for programs also its versions."""
+        """Return totals, causes, examples and warnings of a tag; in the whole form, for programs, also its versions."""
         report = tag.report
         causes = (cause for one in (*tag.statements, *tag.rest) for cause in one.causes)
         return {
@@ -301,7 +300,7 @@ class _Maker:
         }
 
     def _examples(self, tag: TagDigest) -> tuple[Example, ...]:
-        """Return the packages to install as examples; for an environment, those that its machines run."""
+        """Return the example packages of a tag; for an environment, only those that its machines run."""
         if self._digest.environment is None:
             return tag.examples
         needs = self._digest.environment.after.environment.needs
@@ -342,7 +341,7 @@ def cleaner(longest: int) -> Clean:
 
 
 def moment(time: datetime | None) -> str | None:
-    """Return a time in UTC as JSON writes it, or None."""
+    """Return `time` in UTC as JSON has it, `2026-07-27T04:10:00Z`; None if it is None."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time else None
 
 
@@ -360,7 +359,7 @@ Ranked = tuple[int, int, str, Example]
 
 
 class DigestPart(Struct):
-    """The parts of some packages that a digest needs."""
+    """What a digest needs of some packages: versions, examples, installable packages and rows of the table."""
 
     versions: list[VersionsChange] = []
     examples: list[Ranked] = []  # the best
@@ -369,10 +368,10 @@ class DigestPart(Struct):
 
 
 class DigestCollector:
-    """A collector for digests: it keeps versions, examples and the table, but no statements."""
+    """A collector for digests: it keeps versions, examples and the table of changes, but no statements."""
 
     def __init__(self, wants: Wants, *, has_table: bool = True) -> None:
-        """Collect only changes of kinds that `wants` accepts."""
+        """Collect only changes of kinds that `wants` accepts, and the table only if `has_table`."""
         self._wants = wants
         self._has_table = has_table
         self._part = DigestPart()
@@ -442,7 +441,7 @@ def _best(examples: Iterable[Ranked]) -> list[Ranked]:
 
 
 def _example(change: PackageChange) -> Ranked | None:
-    """Return the newest version of a package as an example to install, with its rank; None if no new version was built."""
+    """Return the newest version of a package as an example, with its rank; None unless it is new and built."""
     added = {signature: count for signature, count in change.added_hashes.counts.items() if signature.stacks}
     version = newest({version for signature in added for version in signature.versions} or {""})
     had = change.before["versions"]

@@ -69,7 +69,7 @@ _SCRIPT_HASH = "sha256-of-the-script"  # until the page is made
 
 
 def render_digest(digest: Digest, *, is_short: bool = False, **options: Any) -> RenderedDigest:
-    """Render `digest` in one length; the options are those of `render_lengths`."""
+    """Render `digest` in one length, short or whole; `options` are those of `render_lengths`."""
     (rendered,) = render_lengths(digest, [is_short], **options)
     return rendered
 
@@ -83,10 +83,10 @@ def render_lengths(
     only: str = "",
     **options: Any,
 ) -> list[RenderedDigest]:
-    """Render `digest` in several lengths (whether each is short), with the fields of _Renderer as options.
+    """Render `digest` once for each of `lengths`, True for a short one; `options` are fields of _Renderer.
 
     `template` names another HTML template in `templates_dir` (site.html.j2) with its siblings (site.txt.j2 and so on),
-    where they exist; `only` is the single one to render. Raises TemplateError.
+    where they exist; `only`, if not "", is the single one to render. Raises TemplateError.
     """
     base = _FORM.sub("", template or "digest.html.j2")
     if not any(source(f"{base}.{form}.j2", templates_dir) for form in _FORMS):
@@ -126,7 +126,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
         self.json = self._make_json() if Form.JSON in self.forms else b""
 
     def render(self, *, is_short: bool) -> RenderedDigest:
-        """Render the digest; only the totals, and without attachments, if it was too large for a recipient."""
+        """Return the rendered digest; `is_short`, for those who refuse the whole, has totals and no attachments."""
         digest, head = self.digest, self.head
         table = None if is_short or not self.attach else _table(digest, readers=len(self.to))
         html, shown = self._mail(table, is_short=is_short)
@@ -167,7 +167,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
         )
 
     def _name(self, form: str) -> str:
-        """Return the name of the template for a form: that of the subscription, if it exists, or ours."""
+        """Return the name of the template for a form: that of the subscription, if it exists, or else ours."""
         name, ours = f"{self.base}.{form}.j2", f"digest.{form}.j2"
         return name if name != ours and source(name, self.folder) is not None else ours
 
@@ -190,7 +190,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
         return {**self.head, "digest": shown, "is_cut": is_cut, "attachment": None, **more}
 
     def _mail(self, table: Attachment | None, *, is_short: bool) -> tuple[str, Data]:
-        """Return the HTML of the mail, with as much as fits, and the data that it shows."""
+        """Return the HTML of the mail, as much as its limit of bytes allows, and the data that it shows."""
         budget = self.max_html // 2 if is_short else self.max_html
         html, shown = "", Data()
         forms = (replace(form, rows=min(form.rows, self.digest.rows)) for form in _STEPS[-2 if is_short else 0 :])
@@ -202,7 +202,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
         return html, shown
 
     def _page(self) -> tuple[str, Data]:
-        """Return the page for the archive and the data that it shows: everything, or as much as a browser can show."""
+        """Return the page for the archive, with all that a browser can show, and the data that it shows."""
         page, context = "", Data()
         digest = replace(self.digest, rows=_NO_LIMIT)
         for form in _PAGES:
@@ -220,18 +220,18 @@ class _Renderer(Struct, kw_only=True, dict=True):
 
 
 def bullets(text: str) -> tuple[str, ...]:
-    """Return the lines that a template for chats rendered, at most as many as a chat shows."""
+    """Return the first lines of `text`, which a template for chats rendered, as many as a chat shows."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return tuple(filter(None, lines))[:_MOST_BULLETS]
 
 
 def compact(html: str) -> str:
-    """Remove the blanks at the start of lines, which only make templates readable."""
+    """Return `html` without empty lines and blanks at the start of lines, which only make templates readable."""
     return re.sub(r"\n\s*", "\n", html).lstrip()
 
 
 def _table(digest: Digest, *, readers: int) -> Attachment | None:
-    """Return all changes of all tags as a file; None if it would be too large for a mail to so many readers."""
+    """Return the changes of all tags as a CSV file; None if there are none, or too many for mails to `readers`."""
     tables = [tag.table for tag in digest.tags]
     size = sum(len(table.content) for table in tables)
     is_too_large = size > min(MOST_CSV, _MOST_FOR_ALL // max(1, readers))
@@ -251,7 +251,7 @@ _LONGEST = 500
 def render_notice(
     notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Path | None = None, only: str = ""
 ) -> RenderedDigest:
-    """Render `notice` for the operators `to`, with `only` a single template."""
+    """Render `notice` for the operators `to`; `only`, if not "", is the single template to render."""
     clean = cleaner(_LONGEST)
     context: dict[str, Any] = {
         "key": notice.key,

@@ -12,7 +12,7 @@ USUAL_PLATFORM = "linux"
 
 
 def install_line(package: str, version: str, *, spec_hash: str = "", platform: str = USUAL_PLATFORM) -> str | None:
-    """Return the command to install a version or one build of it; None if a shell could misread a name."""
+    """Return the command to install a version, or its build `spec_hash`; None if a shell could misread a name."""
     if not all(map(is_plain, (package, version, platform, *([spec_hash] if spec_hash else ())))):
         return None
     build = f"/{spec_hash[:7]}" if spec_hash else ""
@@ -20,7 +20,7 @@ def install_line(package: str, version: str, *, spec_hash: str = "", platform: s
 
 
 def on_platform(platform: str) -> str:
-    """Return the end of an install command for another platform than Linux, else ""."""
+    """Return the end of an install command that names `platform`; "" for Linux, which is usual."""
     return "" if platform == USUAL_PLATFORM else f" platform={platform}"
 
 
@@ -30,18 +30,18 @@ def is_plain(name: str) -> bool:
 
 
 def public_mirror(catalogue: str) -> str | None:
-    """Return the URL of Spack's public mirror, with {tag}, if `catalogue` is its own list; else None."""
+    """Return the URL of Spack's public mirror, with {tag}, if `catalogue` is the address of its list; else None."""
     return _PUBLIC_MIRROR if catalogue.removesuffix("/").removesuffix(".git").endswith(_PUBLIC_CATALOGUE) else None
 
 
 def platform_of(example: Example) -> str:
-    """Return the platform that an install command names: the only one of the example, or the usual one."""
+    """Return the platform for an install command: the only one of the example or, if it has several, Linux."""
     platforms = {machine.platform for machine in example.machines}
     return platforms.pop() if len(platforms) == 1 else USUAL_PLATFORM
 
 
 def target_of(example: Example) -> str:
-    """Return the target that an install command must name; "" if usual machines run the binary."""
+    """Return the target that an install command must name; "" if usual machines run the binary, or none suits all."""
     targets = sorted({one.target for one in example.machines if one.platform == USUAL_PLATFORM})
     if any(runs(USUAL_TARGET, one) for one in targets):
         return ""

@@ -47,7 +47,7 @@ class Clause:
     """Facts of one kind and class, and the words that describe them."""
 
     def __init__(self, facts: Sequence[Fact], words: Words, digest: Digest | None = None) -> None:
-        """Describe `facts` of `digest`; several facts are allowed only if their packages are listed."""
+        """Describe `facts` of `digest`; several facts are allowed only if the clause lists packages."""
         self.facts = facts
         self.first = facts[0]
         self.kind = self.first.kind
@@ -57,7 +57,7 @@ class Clause:
 
     @property
     def _class(self) -> str:
-        """The entry of the words for this kind that fits best; "" for that of the kind itself."""
+        """The name of the texts in words.toml, below those of the kind, that fit best; "" for those of the kind."""
         one = self.first.statement
         if one is None:
             return self.first.worst or ""
@@ -94,11 +94,11 @@ class Clause:
 
     @cached_property
     def items(self) -> list[str]:
-        """The packages, each with what happened to it if the words say so."""
+        """The packages in words, each with what happened to it if its text says so."""
         return self._items(says_staying=True)
 
     def _items(self, *, says_staying: bool, says_where: bool = False, most: int = 2) -> list[str]:
-        """Return the packages; `most` stacks are named, more are counted."""
+        """Return the packages in words; on request with old versions that stay, or places. `most` stacks are named."""
         item = self._words.text(self.path, "item")
         items = []
         for fact in self.facts:
@@ -128,7 +128,7 @@ class Clause:
         return list(dict.fromkeys(items))
 
     def _part(self, line: Line, most: int) -> str:
-        """Return for which part of a package a change is, ` for e4s`, ` in 3 of 6 stacks`; "" if it is for all of it."""
+        """Return to which stacks or targets a change is limited, ` for e4s`, ` of 3 of 6 stacks`; "" if to none."""
         story = line.story
         stacks = sorted({place.stack for place in story.places})
         targets = sorted({place.target for place in story.places if place.target})
@@ -154,7 +154,7 @@ class Clause:
         return self._words.forms(self.path, "subject", self._n, **self._values)
 
     def _listed(self, variants: Sequence[Sequence[str]]) -> list[str]:
-        """Return wordings that name fewer and fewer of the items and count the rest."""
+        """Return wordings that name fewer and fewer items and count the rest; `variants` are lists of all items."""
         n = len(self.items)
         wordings = []
         for outside, count in product((self._outside(), ""), range(min(n, _MOST_ITEMS), 0, -1)):
@@ -172,7 +172,7 @@ class Clause:
         return self._words.say(self.path, "counted", n, where=self.where(), packages=number(n, "package"))
 
     def more(self, count: int) -> str:
-        """Return words for `count` packages that are not named, after others that are."""
+        """Return words for `count` packages that are not named, to put behind the names of others."""
         return self._words.say(self.path, "more", count)
 
     def _of_snapshot(self) -> list[str]:
@@ -229,13 +229,13 @@ class Clause:
         ]
 
     def _outside(self) -> str:
-        """Return what is there of gone packages outside of the filter, in words, if it is the same for all."""
+        """Return what gone packages have outside of the selection, in words; "" if nothing, or not all the same."""
         there = {lost.outside for lost in self._losses()} if self.first.worst is LossClass.GONE else set()
         said = phrases.there_outside(there.pop(), self._words) if len(there) == 1 else ""
         return f", {said}" if said else ""
 
     def where(self, items: Sequence[str] = ()) -> str:
-        """Return the stacks or machines that lost packages, or only the packages `items`, in words."""
+        """Return, in words, the stacks or machines that lost the packages `items` or, without these, all packages."""
         statements = [one.statement for one in self.facts if one.statement]
         losses = self._losses(items)
         systems = sorted({lost.machine.os for lost in losses if lost.machine})
@@ -260,7 +260,7 @@ class Clause:
 
     @property
     def _values(self) -> dict[str, object]:
-        """The values that sentences about one statement may use."""
+        """The values for the placeholders of a sentence about one statement or pinned snapshot."""
         pin = self.first.pin
         if pin is not None:
             newest = safe(pin.newest)
@@ -307,7 +307,7 @@ class Clause:
         }
 
     def _values_of_kind(self, one: Statement) -> dict[str, object]:
-        """Return the values that only sentences about statements of this kind may use."""
+        """Return the values for placeholders that only sentences about statements of this kind have."""
         if one.turnover:
             return self._turnover(one.turnover)
         if one.kind is StatementKind.RETURNED:
@@ -342,14 +342,14 @@ class Clause:
         return 1 if is_all else len(self.first.packages)
 
     def _much(self, wave: Statement) -> str:
-        """Return the key of the words for how much was rebuilt."""
+        """Return the key of the words for how much was rebuilt: everything, nearly (all), counted, or part."""
         share = len(wave.packages) / max(1, wave.of_packages)
         if share == 1:
             return "everything"
         return "counted" if wave.of is not None else "nearly" if share >= NEARLY_ALL else "part"
 
     def _also(self, one: Statement) -> str:
-        """Name the packages to which the same happened in another version: they have rows of their own."""
+        """Return a text that names packages which changed their version, too, and have rows of their own; or ""."""
         names = {
             line.package
             for tag in self.first.tags
@@ -361,7 +361,7 @@ class Clause:
         return self._words.say(self.path, "also", len(names), names=named) if names else ""
 
     def _in_stacks(self, one: Statement) -> str:
-        """Name the stacks of changed values, ` in e4s`; of a migration only if other stacks keep the old ones."""
+        """Return the stacks in which values changed, ` in e4s`; "" if a migration left the old ones in no stack."""
         is_named = one.kind is StatementKind.NO_LONGER or not one.is_everywhere
         return f" in {stacks_named(one.stacks)}" if is_named and one.stacks else ""
 
@@ -433,7 +433,7 @@ def lacking_only_for(statements: Iterable[Statement], words: Words) -> str:
 
 
 def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:
-    """Group facts of one kind and class into clauses, keeping their order."""
+    """Group facts of one kind and class into clauses, in the order of their first facts."""
     groups: dict[object, list[Fact]] = {}
     for number_, fact in enumerate(each for one in facts for each in _by_past(one)):
         own = Clause([fact], words, digest)
@@ -443,7 +443,7 @@ def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> li
 
 
 def _by_past(fact: Fact) -> Iterator[Fact]:
-    """Divide a fact about builds without a stack: those that a stack built until now, and new ones that none did."""
+    """Yield a fact on builds without a stack as two, on old and on new builds; yield any other fact as it is."""
     one = fact.statement
     if one is None or one.kind is not StatementKind.UNREFERENCED:
         yield fact
@@ -465,14 +465,14 @@ def _by_past(fact: Fact) -> Iterator[Fact]:
 def clauses_of_statements(
     statements: Iterable[Statement], tag: str, day: str, without: Collection[str] = ()
 ) -> list[Clause]:
-    """Group the statements about `tag` in a revision of `day` into clauses, but those with an id in `without`."""
+    """Return clauses on the statements about `tag` in a revision of `day`, except ids in `without`."""
     told = tuple(one for one in statements if one.id not in without)
     facts = assess([ComparedTag(source="", tag=tag, day=day, statements=told)]).facts
     return clauses_of(None, facts, words())
 
 
 def title(digest: Digest, words: Words) -> str:
-    """Return the subject in ASCII: the first two or three clauses that fit, and the size of the longest other list."""
+    """Return the subject in ASCII: the first two or three clauses that fit, and how long the longest other list is."""
     facts = facts_of_subject(digest.assessment)
     prefix = subject_prefix(digest.subscription, is_urgent=digest.is_urgent)
     room = WIDEST - len(prefix)
@@ -510,14 +510,14 @@ def title(digest: Digest, words: Words) -> str:
 
 
 def _is_named(clause: Clause, text: str, digest: Digest) -> bool:
-    """Tell whether the subject `text` already names all items of a list, as binaries of an environment it may."""
+    """Tell whether the subject `text` names all items of a list; for an environment, at least all its packages."""
     if not clause.is_list or digest.environment is None:
         return clause.is_list and all(item in text for item in clause.items)
     return clause.packages.issubset(re.findall(r"[^\s,;:]+", text))
 
 
 def _fitting(clause: Clause, following: Clause | None, room: int, *, is_first: bool) -> str:
-    """Return the longest wording of a clause that fits, or a shorter one if the next clause then fits, too."""
+    """Return the longest wording of `clause` that fits into `room`; a shorter one if then `following` fits, too."""
     fitting = [form for form in clause.forms if len(form) <= room]
     if is_first and clause.kind == "snapshot":
         leading = clause.forms[0].partition(":")[0]
@@ -608,7 +608,7 @@ def subject_prefix(subscription: str, *, is_urgent: bool = False, is_notice: boo
 
 
 def sentence(digest: Digest, words: Words) -> str:
-    """Return the heading of a digest: its first two facts."""
+    """Return the heading of a digest: the clauses on its first two facts."""
     found = clauses_of(digest, facts_of_subject(digest.assessment), words)[:2]
     return capitalized("; ".join(one.forms[0] for one in found) or _nothing(digest, words))
 

@@ -1,4 +1,4 @@
-"""Say in sentences what readers should do, which core/advice decides: the beginning of every digest."""
+"""Put into words what readers should do, the beginning of every digest; core/advice decides what that is."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -81,7 +81,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
 
 
 def _due(digest: Digest, words: Words) -> list[str]:
-    """Return the sentences on what this digest is the first to ask for, and where what is gone still is."""
+    """Return sentences on the actions that this digest is the first to ask for, and on where gone builds still are."""
     advice = digest.assessment
     has_pin = any(one.verb in PINNED for one in advice.due)
     due = (
@@ -119,7 +119,7 @@ def _due(digest: Digest, words: Words) -> list[str]:
 
 
 def _lifted(digest: Digest, words: Words) -> list[str]:
-    """Return what readers were asked to require and need not require any longer, as a sentence."""
+    """Return one sentence on requirements that earlier digests asked for and that are needed no longer, if any."""
     names = [f"{safe_name(name)}{only_for(where, words)}" for name, where in digest.assessment.lifted]
     said = words.say("todo", "lifted", len(names), names=listed(names, words))
     branches = {tag_name(digest, tag.source, tag.report.tag, words) for tag in _same_tags(digest)}
@@ -127,17 +127,17 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
 
 
 def _of_branch(branch: str, said: str, digest: Digest, words: Words) -> str:
-    """Begin a sentence with the branch that it is about, where readers pin a snapshot."""
+    """Return the sentence `said`, after the name of the branch that it is about if readers pin a snapshot."""
     return words.say("todo", "about", tag=branch, said=said) if branch and digest.pinned else said
 
 
 def only_for(machine: str, words: Words) -> str:
-    """Return the machines or stacks for which something was required, ` for e4s only`."""
+    """Return the machines or stacks for which something was required, ` for e4s only`; "" if for all."""
     return words.say("todo", "only_for", machine=safe_name(machine)) if machine else ""
 
 
 def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
-    """Return where users of older snapshots should move; and an exception for digests with nothing else to do."""
+    """Return sentences on where users of older snapshots should move, and an exception to "nothing to do", or ""."""
     new = newest_snapshots(digest)
     gone = (one for one in digest.assessment.due if one.because is Because.GONE or one.worst is LossClass.GONE)
     told = {found.base for one in gone if (found := _lacking(one, digest))}
@@ -167,7 +167,7 @@ def went(digest: Digest) -> bool:
 
 
 def keeping_of(digest: Digest) -> dict[str, list[str]]:
-    """Return the snapshots that still have what is gone or to be copied, each with these packages."""
+    """Return, by snapshot, the specs that it still has of builds that are gone or to be copied."""
     own, found = digest.assessment, dict[str, dict[str, None]]()
     for one in (*own.required, *own.to_copy, *own.gone):
         if one.home and is_plain(one.home) and not own.is_waiting:
@@ -176,7 +176,7 @@ def keeping_of(digest: Digest) -> dict[str, list[str]]:
 
 
 def _kept_too(digest: Digest, words: Words) -> list[str]:
-    """Name the snapshots that have what this digest is the first to ask to copy."""
+    """Return sentences on the snapshots that also have the builds which this digest is the first to ask to copy."""
     asked = {name for one in digest.assessment.due if one.verb is Verb.COPY or one.is_copy for name in one.names}
     specs = {one.spec for one in digest.assessment.to_copy if one.package in asked}
     found = {tag: [one for one in names if one in specs] for tag, names in keeping_of(digest).items()}
@@ -190,17 +190,17 @@ def _kept_too(digest: Digest, words: Words) -> list[str]:
 
 
 def new_snapshots(digest: Digest) -> list[ComparedTag]:
-    """Return the new snapshots of a digest, with what each is compared with."""
+    """Return the new snapshots of a digest, each compared with the one before."""
     return [tag for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags]
 
 
 def lacks(tag: ComparedTag) -> bool:
-    """Tell whether a new snapshot lacks packages of the one before."""
+    """Tell whether a new snapshot lacks packages of the snapshot before."""
     return bool(lost_packages(tag.statements))
 
 
 def _removed_snapshots(digest: Digest) -> dict[str, str]:
-    """Return the removed snapshots, unless readers are pinned to one; with what is left if that is older, else ""."""
+    """Return each removed snapshot with the newest one left if that is older, else ""; none if readers pin or wait."""
     found = (one.statement for one in digest.assessment.facts if one.kind == StatementKind.TAG_REMOVED)
     names = {one.name: "".join(one.after) for one in found if one and is_snapshot(one.name)}
     return {} if digest.pinned or digest.assessment.is_waiting else names
@@ -220,7 +220,7 @@ def newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
 
 
 def _unless(digest: Digest, words: Words, key: str) -> str:
-    """Return the lock files for which there is something to do although the digest says "nothing to do"."""
+    """Return the lock files that are an exception to "nothing to do", worded by the text `key`; "" if none are."""
     cases = cases_of(digest, words) if digest.environment is None else ()
     if not cases or key == "unless_over":
         return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
@@ -261,12 +261,12 @@ def cases_of(digest: Digest, words: Words) -> list[str]:
 
 
 def _same_tags(digest: Digest) -> list[TagDigest]:
-    """Return the tags that are compared with themselves."""
+    """Return the tags that are compared with an earlier revision of themselves."""
     return [tag for tag in digest.tags if tag.report.before.tag == tag.report.after.tag]
 
 
 def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
-    """Return the old versions, `zlib 3.3.1`, and the packages with builds, that are gone or may be pruned."""
+    """Return two lists of what is gone or may be pruned: replaced versions, `zlib 3.3.1`, and rebuilt packages."""
     own, is_wait_over = _same_tags(digest), digest.assessment.is_wait_over
     rebuilt = {package for tag in own for package in tag.outdated(is_wait_over=is_wait_over)}
     old = (replaced_versions(tag.report.tag, tag.statements, is_wait_over=is_wait_over) for tag in own)
@@ -279,7 +279,7 @@ def _last_day(digest: Digest) -> str:
 
 
 def _asked(found: Iterable[Requirement], words: Words) -> str:
-    """Return versions to require in words, each once."""
+    """Return the specs of requirements in words, each once."""
     return _specs_said(dict.fromkeys(one.spec for one in found), words)
 
 
@@ -311,7 +311,7 @@ def advice(digest: Digest, words: Words) -> str:
 
 
 def still_open(digest: Digest, words: Words) -> list[str]:
-    """Return the actions that earlier digests asked for, with their first day: requirements first, then the oldest."""
+    """Return sentences on what earlier digests asked for, with the days: the oldest first, lock files last."""
 
     def order(group: Sequence[Action]) -> tuple[bool, str]:
         is_last = group[0].because in CONCRETIZED or group[0].verb is Verb.RECONCRETIZE
@@ -332,13 +332,13 @@ def still_open(digest: Digest, words: Words) -> list[str]:
 
 
 def _branch(action: Action, digest: Digest, words: Words) -> str:
-    """Return the branch that an action is about, if readers pin a snapshot, which it is not about; else ""."""
+    """Return the branch that an action is about; "" unless readers pin a snapshot and could take it for that."""
     is_other = action.because in ENVIRONMENT or action.verb in (*PINNED, Verb.WAIT) or is_snapshot(action.tag)
     return "" if is_other or not digest.pinned else tag_name(digest, action.source, action.tag, words)
 
 
 def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "", most: int = _MOST_ASKED) -> str:
-    """Return one sentence for actions that one command does; of packages to copy, `most` are named."""
+    """Return one sentence for actions that one command does; `prefix` chooses the text, `most` packages are named."""
     if group[0].because not in ENVIRONMENT:
         return _action(group[0], digest, words, prefix, most)
     assessment, parts = digest.assessment, list[str]()
@@ -394,7 +394,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
 
 
 def _others_there(because: Because, own: Sequence[Resolution], count: int, tag: str, words: Words) -> str:
-    """Return that other builds of `count` binaries of an environment, some of them `own`, are there or still there."""
+    """Return that other builds of `count` binaries are there; `own` are those of the binaries that can be named."""
     is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
     is_unsure = any(one.lacks_compiler for one in own)
     is_same = all(one.left is Nearest.EQUAL for one in own)
@@ -516,7 +516,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
 
 
 def _in_tag(action: Action, digest: Digest, words: Words) -> str:
-    """Return the branch that an action is about, ` in v1.0`, if another one in the digest did not lose the same."""
+    """Return the branch that an action is about, ` in v1.0`; "" if all branches of the digest lost the same."""
     if is_snapshot(action.tag):
         return ""
     branches = [tag for tag in digest.tags if not is_snapshot(tag.report.tag)]
@@ -533,13 +533,13 @@ def _in_tag(action: Action, digest: Digest, words: Words) -> str:
 
 
 def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
-    """Return the new snapshot that an action is about because it lacks something; None for another action."""
+    """Return the new snapshot that `action` is about, with its base; None if it is about another tag."""
     compared = (tag for fact in digest.assessment.facts for tag in fact.tags if tag.base)
     return next((tag for tag in compared if (tag.tag, tag.source) == (action.tag, action.source)), None)
 
 
 def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN, start: str = "or") -> str:
-    """Return what lock files may name that was replaced later, except what the first sentence names."""
+    """Return what lock files may name that was replaced later, without what was named before; "" if nothing."""
     if task.because not in LOCK_FILES:
         return ""
     told = [] if digest.assessment.due else [name for names in _old_and_rebuilt(digest) for name in names]
@@ -560,7 +560,7 @@ def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OP
 
 
 def widened(task: Action, digest: Digest) -> Action:
-    """Return an action on lock files of a day with that of this digest, if all lock files of before are outdated now."""
+    """Return `task`, on lock files older than a day, with the day of this digest if all before it are outdated now."""
     old, rebuilt = _old_and_rebuilt(digest)
     tags = {(tag.source, tag.report.tag) for tag in _same_tags(digest)}
     is_all = rebuilt and not (old or digest.assessment.due) and tags == {(task.source, task.tag)}
