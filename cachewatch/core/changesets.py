@@ -68,8 +68,8 @@ class Listing(Struct, frozen=True):
     blobs: Mapping[str, Blob]
     reader: "Reader"
     diagnostics: tuple[Diagnostic, ...]
-    is_one_document: bool = False  # other packages are then not missing
-    is_one_tag: bool = False  # likewise
+    is_one_document: bool = False  # only one document was given, so other packages are not missing
+    is_one_tag: bool = False  # only one tag was given, so other tags are not missing
     # Files of the same folder that are not documents ("") or cannot be read (the reason); folders end in a slash.
     others: Mapping[str, str] = field(default_factory=dict)
 
@@ -355,7 +355,7 @@ class Changeset(Struct, dict=True, eq=False):
     explain: Callable[[], Sequence[Explanation]] | None = None  # explains rebuilt specs, if requested
 
     def collected(self) -> Iterator[Any]:
-        """Compare the packages in batches; yield the collected parts of each batch, then those of held packages."""
+        """Compare the packages in batches; yield the collected parts of each batch, and then those of `report.late`."""
         for tally, collected in self._batches:
             self.tally.join(tally)
             yield self._convert(collected)

@@ -92,7 +92,7 @@ def plain_lines(text: str) -> str:
 
 
 def markup(text: str) -> str:
-    """Return HTML or XML with U+FFFD for each character that it must not contain or that turns the direction."""
+    """Return HTML or XML with U+FFFD for each character that it must not contain or that reverses text."""
     return _UNFIT.sub("\ufffd", text.replace("\r\n", "\n"))
 
 

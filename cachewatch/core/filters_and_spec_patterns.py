@@ -53,7 +53,7 @@ def kinds_named(word: str) -> frozenset[Kind]:
 
 
 def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:
-    """Return the kinds for a list such as `[default, -compiler]`; an empty list or a sign first implies `default`."""
+    """Return the kinds for words such as `all`, `-compiler`; if the first word has a sign, they change the default."""
     words = tuple(words)
     chosen = DEFAULT if not words or words[0].startswith(("+", "-")) else frozenset()
     for word in words:
@@ -78,7 +78,7 @@ class Globs(Patterns):
         return next(excluding, None) or next(including, None)
 
     def meant(self, names: Iterable[str]) -> str:
-        """Return an end of messages, "; did you mean ...?", with names similar to the patterns; "" if none is."""
+        """Return the end of a message, "; did you mean ...?", that suggests names like the patterns; "" if none is."""
         allowed = [name for name in names if not self.excludes(name)]
         included = [pattern for pattern in self.patterns if not pattern.startswith("!")]
         near = dict.fromkeys(name for pattern in included for name in similar(pattern, allowed))
@@ -96,7 +96,7 @@ def is_plain(pattern: str) -> bool:
 
 
 def matcher(pattern: str) -> Matches:
-    """Return the test of names by a pattern without !; expressions may match any part. Raises UsageError if invalid."""
+    """Return a function that tests names by a pattern (without !); expressions match any part. Raises UsageError."""
     if not is_expression(pattern):
         return re.compile(translate(pattern)).fullmatch
     import re2  # noqa: PLC0415  large, and seldom needed
@@ -190,7 +190,7 @@ def select(
 
 
 def every_kind(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield patterns for kinds, with the kinds of a group for its name. Raises UsageError if one matches no kind."""
+    """Yield the patterns, each name of a group replaced by its kinds. Raises UsageError if a pattern fits no kind."""
     for pattern in patterns:
         name = pattern.removeprefix("!")
         mark = pattern.removesuffix(name)
@@ -203,7 +203,7 @@ def every_kind(patterns: Iterable[str]) -> Iterator[str]:
 
 
 def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield patterns for compilers as Spack 1.0 spells them, and more by which gcc and gcc@12 match gcc@12.3.0."""
+    """Yield patterns as Spack 1.0 spells compilers, and more, so that gcc and gcc@12 also match gcc@12.3.0."""
     for pattern in patterns:
         name = pattern.removeprefix("!")
         mark = pattern.removesuffix(name)
@@ -305,7 +305,7 @@ class SpecPattern:
 
 
 def _compiler_condition(part: re.Match[str], text: str) -> tuple[int, SpecCondition]:
-    """Return the lowest index (in LANGUAGES) of the languages that the compiler is for, and the condition on it."""
+    """Return the lowest index in LANGUAGES of the compiler's languages, and the condition that a spec has it."""
     languages = (part["languages"] or "c").split(",")
     if not set(languages) <= set(LANGUAGES):
         raise UsageError(
@@ -343,7 +343,7 @@ def _conditions(part: re.Match[str], text: str) -> Iterator[SpecCondition]:
 
 
 def _field_condition(key: str, listed: str) -> SpecCondition:
-    """Return the condition that field `key` has one of the listed values: a,b, globs or ranges of targets (zen2:)."""
+    """Return the condition that field `key` has one of the `listed` values: names, globs or target ranges (zen2:)."""
     what, of = _FIELDS[key]
     names = [each for each in listed.split(",") if key != "target" or ":" not in each]
     ranges = [each.partition(":") for each in listed.split(",") if each not in names]
@@ -366,7 +366,7 @@ def _variant_condition(name: str, sign: str) -> SpecCondition:
 
 
 def _value_condition(name: str, value: str, *, is_exact: bool) -> SpecCondition:
-    """Return the condition that a variant has all values (a,b), no others if `is_exact`; `*` stands for any value."""
+    """Return the condition that a variant has all values in `value` (a,b), and no other if `is_exact`; `*` is any."""
     wanted = _values_of(next(iter(variants((f"{name}={value}",)))))
 
     def test(_: str, signature: Signature) -> bool:

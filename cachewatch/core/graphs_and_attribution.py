@@ -57,7 +57,7 @@ class Dependency(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
 
 
 class Ingredients(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, rename={"uses": "dependencies"}):
-    """The inputs to the hash of a spec that documents do not list, except the hashes of its dependencies."""
+    """What determines the hash of a spec besides the attributes in documents and the hashes of dependencies."""
 
     recipe: str = ""  # the hash of the recipe of the package
     namespace: str = ""
@@ -68,7 +68,7 @@ class Ingredients(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
 
 
 class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One concrete spec. Versions, compilers and variants are spelled as in documents."""
+    """One spec of a dependency graph. Versions, compilers and variants are spelled as in documents."""
 
     hash: str
     name: str
@@ -205,7 +205,7 @@ class Attributed(Struct, frozen=True, kw_only=True):
 
 
 def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
-    """Assign each spec to one of its causes; return all causes, those of most specs first. `causes` is by hash."""
+    """Assign each spec to one of its causes, which `causes` has by hash; return all causes, most specs first."""
     alike: defaultdict[frozenset[Cause], list[str]] = defaultdict(list)
     for spec_hash, own in causes.items():
         alike[frozenset(own)].append(spec_hash)
@@ -227,7 +227,7 @@ def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
 def assign(counts: Mapping[frozenset[Cause], int]) -> Mapping[frozenset[Cause], Cause]:
     """Choose one cause for each set of causes; `counts` has the number of specs with each set.
 
-    The cause of most specs gets all of them, then the cause of most remaining specs, and so on; WEAKEST come last.
+    The cause of most specs gets all of them, then the cause of most remaining specs, and so on; WEAKEST last.
     """
     sets: defaultdict[Cause, list[frozenset[Cause]]] = defaultdict(list)
     sizes: Counter[Cause] = Counter()

@@ -1,7 +1,7 @@
 """The values that cachewatch works with: published specs, their changes, and the facts of a package. All are frozen.
 
-A spec is one built binary, and its signature is everything that is known of it but the hash. Upgraded, lost and the like
-are words of several enumerations: MatchKind (how two paired specs differ), SpecClass (why a spec has no pair), Verdict
+A spec is one built binary, and its signature is all that is known of it but the hash. Upgraded, lost and the like are
+words of several enumerations: MatchKind (how two paired specs differ), SpecClass (why a spec has no pair), Verdict
 (what happened to a place: these are the upgrades and losses of reports), and Kind (what `--kind` selects).
 """
 
@@ -528,7 +528,7 @@ class SpecCounts(Struct, frozen=True, gc=False):
     """The numbers of specs, of added and removed ones, and of each way in which these changed; they add up.
 
     before, after: all specs of each state.  added, removed: specs whose hash only one has, and `entered` or `left`.
-    rebuilt, moved, upgraded, downgraded, recompiled, reconfigured: pairs of a removed and an added spec, by what differs.
+    rebuilt, moved, upgraded, downgraded, recompiled, reconfigured: pairs of a removed and an added spec, by kind.
     paired: the sum of these pairs.  new, gone: added and removed specs without a pair.
     pruned, lost, replaced, retired, dropped, surplus: those of `gone`, by class.
     unreferenced_new, gained, successor, extended, new_combination, extra_copy: those of `new`, by class.
@@ -603,7 +603,7 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     added_hashes, removed_hashes: only specs whose hash the other state lacks or has for another spec, by hash.
     matches: added specs paired with the removed ones that they replaced, counted by signature.
     new, gone: added and removed specs without a pair, by signature and class.  restacked: kept specs in other stacks.
-    unreferenced: the hashes of all specs that no stack builds.  newly_unreferenced: those new or built before.
+    unreferenced: the hashes of all specs that no stack builds.  newly_unreferenced: those that are new or had one.
     specs_before, specs_after: all specs of either state, in the same spelling.
     is_compiler_unknown: whether the two documents write compilers in different forms.
     is_pruned: whether specs that no stack builds will be removed some day.
@@ -725,6 +725,6 @@ def versions_by_stack(signatures: Iterable[Signature]) -> Mapping[str, Set[str]]
 
 
 def kind_of_fact(name: str, *, is_added: bool) -> Kind:
-    """Return the kind of change for a value of the fact `name` ("versions", ...) that was added or, else, removed."""
+    """Return the kind of change if the fact `name` ("versions", ...) gained (`is_added`) or lost a value."""
     _, if_removed, if_added = _FACTS[name]
     return if_added if is_added else if_removed

@@ -35,7 +35,7 @@ def day_of_snapshot(tag: str) -> str:
 
 
 def is_mutable(tag: str | None) -> bool:
-    """Tell whether the specs of `tag` may change: True, also for None, unless it is a snapshot or a release."""
+    """Return False if `tag` is a snapshot or a release, whose specs never change; else True, also for None."""
     return tag is None or series(tag) is None
 
 
@@ -52,7 +52,7 @@ def predecessors(tags: Iterable[str]) -> dict[str, str]:
 
 
 def in_order(tags: Iterable[str]) -> list[str]:
-    """Sort tags in the order of the catalogue: branches, releases from the newest, snapshots from the newest."""
+    """Return tags in the order of the catalogue: branches, then releases and snapshots, each from the newest."""
 
     def rank(tag: str) -> tuple[int, str]:
         own = series(tag)

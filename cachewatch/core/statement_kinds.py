@@ -120,8 +120,8 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     stack that is behind; of a downgrade, the new versions with places that had them before.
     outside: the pairs in `stays` of which no build is selected.
     behind: of an upgrade, each selected stack whose newest version is older than the new one, with that version.
-    of_stacks: of an upgrade, the number of selected stacks that have selected builds of the package now; of a downgrade,
-    the number of all stacks that have any.
+    of_stacks: of an upgrade, the number of selected stacks that have selected builds of the package now; of a
+    downgrade, the number of all stacks that have any.
     is_in_some: whether one of these stacks that has no place in the story has the package for a target of the story; of
     an upgrade for usual machines, only stacks that are behind count.
     replaced: the versions that places of an upgrade do not have any more.
@@ -436,7 +436,7 @@ def removed_packages(statements: Iterable[Statement]) -> frozenset[str]:
 
 
 def in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-    """Return statements by the rank of their kind, then those with most specs, then those with most stacks, first."""
+    """Return statements sorted by the rank of their kind; within a kind, most specs first, then most stacks."""
 
     def key(one: Statement) -> tuple[object, ...]:
         items = max(one.counts.total, sum(line.here.total for line in one.lines))

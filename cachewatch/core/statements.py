@@ -141,7 +141,7 @@ class _Assignment:
         return _Head(StatementKind.SUSPICIOUS, self.judgement.suspicion)
 
     def _of_stacks(self, left: Set[str], joined: Set[str]) -> _Head | None:
-        """Return the head of a statement about a stack, if all of `left` left the tag and all of `joined` joined it."""
+        """Return the head of a statement about a stack if `left` stacks left the tag and `joined` ones joined it."""
         if not (left or joined) or not (left <= self._lost and joined <= self._gained):
             return None
         stack = min(left | joined, key=self._ranks.__getitem__)
@@ -150,7 +150,7 @@ class _Assignment:
         return _Head(StatementKind.STACK_REMOVED if stack in self._lost else StatementKind.STACK_ADDED, stack)
 
     def also_about(self, items: Items, counted_in: _Head) -> Iterator[_Head]:
-        """Yield the heads of other statements about stacks that mention items, which `counted_in` counts."""
+        """Yield the heads of statements about stacks that mention items, which `counted_in` counts."""
         if self.judgement.whole is None:
             for left, joined in ((items.left & self._lost, frozenset()), (frozenset(), items.joined & self._gained)):
                 for stack in left | joined:
@@ -441,7 +441,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
 
 
 def _with_other_changes(line: Line, members: Iterable[Items], assignment: _Assignment) -> Line:
-    """Return the line of an up- or downgrade with all that changed, too: values, and older versions in other stacks."""
+    """Return the line of an up- or downgrade with what else changed: values, and older versions in other stacks."""
     stacks = {place.stack for place in line.story.places}
     widespread = assignment.values_of(line.package, stacks)
     having: defaultdict[str, set[str]] = defaultdict(set)

@@ -84,7 +84,7 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
 
 
 def _about(task: Action, needs: Collection[Need], others: Collection[Need]) -> Action:
-    """Return an open action for `needs` alone, with names of their machines or stacks that do not fit `others`, too."""
+    """Return `task` for the builds `needs` alone; it names their machines or stacks so that `others` are not meant."""
     is_fall = all(need.stack for need in needs)  # these stacks had become older before they lost it
     because = Because.DOWNGRADED if is_fall else Because.PRUNED if task.is_everywhere else task.because
     return replace(task, because=because, needs=tuple(needs), machine=_places(needs, others), is_everywhere=False)
@@ -93,7 +93,7 @@ def _about(task: Action, needs: Collection[Need], others: Collection[Need]) -> A
 def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[Need, ...]]:
     """Return the builds for which an action is still needed, and those of machines or stacks that need it no longer.
 
-    The former name the present stacks if these were renamed.
+    Builds that still need it have the present names of renamed stacks.
     """
     standing = {need: known.left.get((task.source, task.tag, need)) for need in task.needs}  # None if it is unchanged
     now = {need: need if found is None else found.need for need, found in standing.items()}
@@ -153,7 +153,7 @@ def outdated_packages(
     *,
     is_wait_over: bool,
 ) -> Iterator[str]:
-    """Yield packages of which lock files may name builds that are gone; `replaced_versions` yields those of upgrades.
+    """Yield packages whose builds in lock files may be gone, except for what `replaced_versions` yields.
 
     Losses that readers must know about do not count, because they have actions of their own, and in `hidden`
     statements neither do `silenced` packages; `is_wait_over` is as for `replaced_versions`.
@@ -173,7 +173,7 @@ def outdated_packages(
 
 
 def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:
-    """Tell whether a line is about a package that is back; its old specs were then reported as lost already."""
+    """Tell whether a line is about a package that is back, whose old specs an earlier digest reported as lost."""
     places = {name_of(place) for place in line.story.places}
     for one in statements:
         if one.kind is StatementKind.RETURNED and line.package in one.packages:
@@ -185,7 +185,7 @@ def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:
 
 
 def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
-    """Return `action` with builds added: those of open actions `tasks` for which it asks again.
+    """Return `action` with more builds: those of the open actions `tasks` for which it asks again.
 
     Only actions whose cause is in PLACED get any. After a downgrade, the newer of both versions is required.
     """
@@ -230,7 +230,7 @@ def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Actio
 
 
 def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[Action]:
-    """Yield `looks` without packages for which `tasks` ask already, by the same cause in another tag."""
+    """Yield `looks` without the packages for which `tasks` already ask, for the same cause but another tag."""
     tag_of = {(one.because, one.source, name): one.tag for one in tasks for name in one.names}
     for look in looks:
         kept = look.because is Because.GONE and is_snapshot(look.tag)  # reported for each snapshot
@@ -240,7 +240,7 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
 
 
 def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Action]:
-    """Yield open actions, those that differ only in packages as one, with packages of `asked` that are settled."""
+    """Yield `tasks`, joined if only their packages differ; `others` names packages of `asked` that are settled."""
 
     def apart(one: Action) -> Action:
         return replace(one.only(()), others=() if one.because in LASTING else one.others)
@@ -343,7 +343,7 @@ def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
-    """Yield the actions that follow from `facts`; with an environment, only those that concern its readers, too."""
+    """Yield the actions that follow from `facts`; with an environment, only for removed tags and confirmed losses."""
     groups: dict[tuple[Because, str, str, str, LossClass | None], list[tuple[Fact, Sequence[str]]]] = {}
     for fact in facts:
         statement, because = fact.statement, _because(fact)
@@ -484,7 +484,7 @@ def machines_named(machines: Iterable[tuple[str, str]]) -> str:
 
 
 def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
-    """Yield `look`, if about lost or older packages in parts, one for each set of affected machines or stacks."""
+    """Yield `look`; an action on lost or older packages is divided by the affected machines or stacks."""
     if look.because not in (Because.GONE, Because.DOWNGRADED):
         yield look
         return
@@ -553,7 +553,7 @@ def _because(fact: Fact) -> Because | None:
 
 
 def dated(action: Action, known: Known) -> Iterator[Action]:
-    """Yield an action in parts, one for each day on which its causes were first reported; actions to look whole."""
+    """Yield an action divided by the days on which its causes were first reported; actions to look stay whole."""
     if action.verb is Verb.LOOK:
         yield action  # nobody can see whether readers did it
         return

@@ -124,7 +124,7 @@ class Resolution(Struct, frozen=True):
 
     @property
     def left(self) -> Nearest:
-        """The nearest build that the next prune, which removes specs that no stack builds, leaves."""
+        """The nearest build after the next prune, which removes the specs that no stack builds."""
         return self.after_prune or self.nearest
 
     @property

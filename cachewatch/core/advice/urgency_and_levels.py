@@ -250,7 +250,7 @@ def _order(action: Action) -> tuple[object, ...]:
 
 
 def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has_environment: bool) -> Iterator[Fact]:
-    """Yield the facts of all tags, one for equal statements of several tags; leave out that `pins` are new or gone."""
+    """Yield the facts of all tags, one for equal statements of several tags; omit that `pins` are new or gone."""
     of_pins = {(StatementKind.TAG_REMOVED if pin.is_gone else StatementKind.TAG_ADDED, pin.tag) for pin in pins}
     same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag in tags:

@@ -305,7 +305,7 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
         return bool(self.new or self.change.added or self.change.restored)
 
     def of(self, wanted: LossClass, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
-        """Return the binaries of one class; if `is_new` is True, only those that became worse, if False, only others."""
+        """Return the binaries of one class; only those that became worse if `is_new` is True, only others if False."""
         found = self.by_class.get(wanted, ())
         return tuple(one for one in found if is_new is None or (key_of(one) in self.new) is is_new)
 

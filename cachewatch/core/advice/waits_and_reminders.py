@@ -109,7 +109,7 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
         return f"action regular {self.source} {self.verb} {self.subject}"  # by this word, states know it
 
     def is_repeated(self, now: datetime) -> bool:
-        """Tell whether digests still repeat the action: for 28 days, or until its cause ends if it may last longer."""
+        """Tell whether digests still repeat the action: for 28 days or, if it is lasting, until its cause ends."""
         is_lasting = self.task is not None and (self.task.is_requirement or self.task.because in LOCK_FILES)
         return is_lasting or self.last_repeated >= now - A_MONTH
 
@@ -215,7 +215,7 @@ class Remembered(Struct, frozen=True):
         return frozenset(name for one in self.facts if isinstance(one, MetBinaries) for name in one.hashes)
 
     def wave(self, source: str, tag: str) -> AnnouncedWave | None:
-        """Return the old builds of a tag whose prune was announced, or None."""
+        """Return the announcement that old builds of a tag will be pruned, or None."""
         found = (one for one in self.facts if isinstance(one, AnnouncedWave))
         return next((one for one in found if (one.source, one.tag) == (source, tag)), None)
 

@@ -80,7 +80,7 @@ _SAME_VALUES = (MatchKind.REBUILT, MatchKind.UPGRADED, MatchKind.DOWNGRADED)
 
 
 def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | None = None) -> Mapping[str, _Held]:
-    """Return all values by stack; `kept`, if given, has the stacks that count, with the versions whose variants do."""
+    """Return all values by stack; `kept`, if given, has the stacks to read, and the versions whose variants count."""
     members: defaultdict[str, list[tuple[str, str, str, tuple[str, ...]]]] = defaultdict(list)
     for one in signatures:
         for stack in one.stacks if kept is None else kept.keys() & one.stacks:
@@ -91,7 +91,7 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | No
 
 
 def _differing(own: _Held, other: _Held) -> frozenset[Attribute]:
-    """Return the values that only `own` has, but none of attributes that are "" somewhere or "none" on one side."""
+    """Return the values that only `own` has; omit attributes with "", and compilers if only one side has "none"."""
     return frozenset(
         Attribute(kind, text)
         for kind, mine, theirs in zip(_KINDS, own, other, strict=True)

@@ -23,8 +23,8 @@ def in_one_form(
 ) -> tuple[Specs, Specs, frozenset[str], tuple[str, ...]]:
     """Return both sides, the kept hashes (those of the same spec on both), and kept ones whose signatures may differ.
 
-    Each version has one spelling, and each kept hash one signature. Unless all records have hashes (`has_hashes`), equal
-    records are kept instead. `is_compiler_unknown` tells that only one side writes compilers as before Spack 1.0.
+    Each version has one spelling, and each kept hash one signature. Unless all records have hashes (`has_hashes`),
+    equal records are kept instead. `is_compiler_unknown` tells that only one side writes compilers as before Spack 1.0.
     """
     lists = {signature.versions for side in (old, new) for signature in side.counts}
     spellings = spellings_of(chain.from_iterable(lists))
@@ -76,7 +76,7 @@ def not_written(
 ) -> frozenset[str]:
     """Return the attributes that no record of one side gives; such attributes are not compared.
 
-    With `is_compiler_unknown`, one of the two documents writes compilers in another form.
+    If the documents write compilers in different forms (`is_compiler_unknown`), the compiler is one of them.
     """
     missing = {name for name in _ATTRIBUTES if not all(_is_given_in(side, name) for side in (before, after))}
     if not all(any("@" in signature.compiler for signature in side) for side in (before, after)):

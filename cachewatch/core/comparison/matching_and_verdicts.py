@@ -396,7 +396,7 @@ def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]
 def seen_in_stacks(
     matches: Iterable[SpecMatch], gone: Unpaired, new: Unpaired, sees: Callable[[str], bool]
 ) -> tuple[tuple[SpecMatch, ...], Unpaired, Unpaired]:
-    """Return matches and unmatched specs; those that differ only in stacks that `sees` rejects become rebuilt."""
+    """Return matches and unmatched specs; those that differ only in stacks that `sees` rejects match as rebuilt."""
 
     def seen(one: Signature) -> Signature:
         return replace(one, stacks=tuple(filter(sees, one.stacks)))

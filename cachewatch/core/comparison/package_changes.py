@@ -252,7 +252,7 @@ def _side(document: Document | None, specs: Specs, own: Specs) -> SpecSide | Non
 
 
 def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> PackageChange | None:
-    """Return the changes of a package: what DeepDiff reported, rebuilt specs, and restacked ones; None if no change."""
+    """Return the changes of a package: what DeepDiff reported, rebuilt specs, and changed stacks; None if nothing."""
     unknown = prepared.is_compiler_unknown
     vanished, new = reported.specs
     # DeepDiff is not given equal counts.
@@ -443,7 +443,7 @@ def _chosen_places(
 ) -> tuple[tuple[PlaceChange, ...], tuple[MachineLoss, ...]]:
     """Return the changes of the `touched` places, judged only by builds with selected compilers, systems and versions.
 
-    A selected version may be replaced by any version, so only lost and new places are judged by the selected ones alone.
+    A selected version may be replaced by any version, so only lost and new places are judged by these alone.
     """
     if selection.compilers.is_open and selection.oses.is_open and selection.versions.is_open:
         others = [one for one in change.places if one.verdict is Verdict.GAINED and not selection.targets(one.target)]

@@ -321,7 +321,7 @@ class _ItemsReader:
                     total.kinds.add(kind)
 
     def _even(self, signature: Signature | None, stacks: Set[str]) -> frozenset[str]:
-        """Return those of `stacks` that have as many builds like `signature`, in whatever stacks, as before."""
+        """Return the stacks whose number of builds equal to `signature`, except in their stacks, did not change."""
         alike = signature and replace(signature, stacks=())
         return frozenset(stack for stack in stacks if self._more_copies[alike, stack] == 0)
 

@@ -247,7 +247,7 @@ def _stacks(
 
 
 def _most_first(stacks: Set[str], items: Iterable[tuple[Set[str], int]]) -> tuple[str, ...]:
-    """Sort stacks, those with most items first; `items` has sets of stacks, each with a number of items in them."""
+    """Return `stacks`, those with most items first; `items` has pairs of some stacks and a number of items in each."""
     counts: Counter[str] = Counter()
     for own, count in items if stacks else ():
         counts.update(dict.fromkeys(own & stacks, count))
@@ -293,7 +293,7 @@ def with_turnover(  # noqa: PLR0917
     judgement: Judgement,
     selection: Selection,
 ) -> tuple[Statement, ...]:
-    """Add a statement on how many hashes are gone, if these are most of all, in a fifth of the packages or more.
+    """Add a statement on turnover if more than half of the hashes are gone, in at least a fifth of the packages.
 
     `before` counts the specs of packages that changed. Documents of other packages are read only if they matter.
     """
