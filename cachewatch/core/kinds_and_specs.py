@@ -603,7 +603,8 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     added_hashes, removed_hashes: only specs whose hash the other state lacks or has for another spec, by hash.
     matches: added specs paired with the removed ones that they replaced, counted by signature.
     new, gone: added and removed specs without a pair, by signature and class.  restacked: kept specs in other stacks.
-    unreferenced: the hashes of all specs that no stack builds.  newly_unreferenced: those that are new or had one.
+    unreferenced: the hashes of all specs that no stack builds.
+    newly_unreferenced: the specs among these that are new or that a stack built before.
     specs_before, specs_after: all specs of either state, in the same spelling.
     is_compiler_unknown: whether the two documents write compilers in different forms.
     is_pruned: whether specs that no stack builds will be removed some day.
