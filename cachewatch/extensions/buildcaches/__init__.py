@@ -1,7 +1,7 @@
-"""Live build caches, as Spack's clients publish them: read from their index and recorded as a catalogue.
+"""Read live build caches, as Spack's clients publish them, and record their history as a catalogue.
 
-`mirrors_and_registries.py` fetches the index of a mirror or registry, `indexes_and_published_tags.py` makes specs of it and
-puts those of several indexes together, and `recorder.py` writes what is published as revisions of a catalogue.
+`mirrors_and_registries.py` fetches the index of a mirror or registry, `indexes_and_published_tags.py` reads its specs
+and combines the indexes of a tag, and `recorder.py` writes the specs as revisions of a catalogue.
 """
 
 from cachewatch.hooks import Command, SourceKind, extends

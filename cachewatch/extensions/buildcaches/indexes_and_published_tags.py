@@ -1,9 +1,9 @@
-"""Read the index of a build cache, and put the specs of the indexes of a tag together.
+"""Read the index of a build cache, and combine the indexes of all stacks of a tag.
 
 An index is a database of Spack; only its specs that are in the cache count. They are kept in a temporary file, by
 package: a million of them would take as much memory as their index. A catalogue of build caches, such as that of all
-of Spack's public caches, names the index of each stack of a tag. An index of layout 3 is listed by its sha256, so the
-catalogue alone shows what changed.
+of Spack's public caches, lists the index of each stack of a tag. It lists an index of layout 3 by its sha256, so that
+the catalogue alone shows which indexes changed.
 """
 
 import os
@@ -35,7 +35,7 @@ from cachewatch.extensions.buildcaches.mirrors_and_registries import Validator
 from cachewatch.http.allowed_addresses import basic, bearer, check_secrecy
 from cachewatch.http.client import RequestLimits
 
-# A binary without its package, and its ingredients.
+# The fields of a binary except its package, then its ingredients.
 _Entry = tuple[str, str, str, str, str, str, tuple[str, ...], tuple[str, ...], EncodedIngredients | None]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Entry).decode
@@ -48,7 +48,7 @@ _PLAIN = re.compile(r"(?:.+/)?build_cache/index\.json")
 
 
 class SpecStore:
-    """Specs in a temporary file, added one by one and read package by package."""
+    """Specs in a temporary file; they are added one by one, and read package by package."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(buffering=2**20)  # noqa: SIM115  closed with the store
@@ -65,7 +65,7 @@ class SpecStore:
         return self._positions.keys()
 
     def add(self, binary: Binary, ingredients: EncodedIngredients | None) -> None:
-        """Add a spec, with the details on which its hash depends, if they are wanted."""
+        """Add a spec and, if wanted, its ingredients: the details on which its hash depends."""
         package, *rest = astuple(binary)
         data = _encode((*rest, ingredients))
         try:
@@ -76,7 +76,7 @@ class SpecStore:
         self._ends.append(self._ends[-1] + len(data))
 
     def read(self, package: str) -> Iterator[tuple[Binary, EncodedIngredients | None]]:
-        """Yield the specs of a package with these details, in the order in which they were added."""
+        """Yield the specs of a package with their ingredients, in the order in which they were added."""
         try:
             self._file.flush()
             handle = self._file.fileno()
@@ -104,13 +104,13 @@ class CacheIndex(Struct, frozen=True):
 
     specs: SpecStore
     diagnostics: tuple[Diagnostic, ...] = ()
-    # Records of externals, and of dependencies that are not in the cache, encoded, by hash; empty unless requested.
+    # By hash, the encoded records of externals and of dependencies that are not in the cache; empty unless requested.
     other_nodes: Mapping[str, bytes] = {}
 
 
 class _IndexDatabase(Struct):
     version: str | int | float
-    installs: dict[str, Raw]  # each a view of the index, not a copy
+    installs: dict[str, Raw]  # records by hash; each is a view of the index, not a copy
 
 
 class _IndexContent(Struct):
@@ -126,7 +126,7 @@ _decode_record = msgspec.json.Decoder(_IndexRecord).decode
 
 
 def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> CacheIndex:
-    """Read the index at the address `where`; with `wants_graph`, also what the dependency graph needs.
+    """Parse the index `content`; with `wants_graph`, also its dependency graph. `where` is its address, for messages.
 
     Unreadable records are listed in `diagnostics`. Raises SourceError if `content` is not a whole index.
     """
@@ -141,7 +141,7 @@ def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Cach
 
 
 class _RecordReader:
-    """Reads records one by one, so that an unreadable record does not affect others."""
+    """Reads the records of an index one by one, so that an unreadable record does not affect others."""
 
     def __init__(self, records: Mapping[str, Raw], where: str, *, wants_graph: bool) -> None:
         self._records = records
@@ -181,7 +181,7 @@ class _RecordReader:
         self.specs.add(binary, None if made_of is None else spec_nodes.encode_ingredients(made_of, self._shared))
 
     def diagnostics(self) -> Iterator[Diagnostic]:
-        """Yield a diagnostic for each reason why records are unreadable, with the number of records."""
+        """Yield a diagnostic for each reason why records are unreadable, with an example and the number of records."""
         for reason, count in self._reasons.most_common(_MOST_FAULTS):
             more = f" (and {count - 1} more like it)" if count > 1 else ""
             message = f"record {self._examples[reason][:40]!a} cannot be read: {reason}{more}"
@@ -211,15 +211,15 @@ class _RecordReader:
 
 
 class PublishedSpecs:
-    """The specs of a tag; they are read package by package, so that only one package is in memory."""
+    """The specs of all stacks of a tag; they are read package by package, so that only one package is in memory."""
 
     def __init__(self, stores: Sequence[tuple[str, SpecStore]]) -> None:
-        """Combine several stacks, given as pairs of a stack and the specs of its index."""
+        """Combine the stacks of a tag; `stores` has pairs of the name of a stack and the specs of its index."""
         self._stores = stores
         self.packages: Collection[str] = sorted({package for _, store in stores for package in store.packages})
 
     def count(self) -> Counter[str]:
-        """Return the number of specs in each stack and, under `root`, in their union."""
+        """Return the number of specs in each stack and, under UNION_STACK, in all stacks together."""
         counts: Counter[str] = Counter()
         for package in self.packages:
             for spec in self.read(package)[0]:
@@ -227,7 +227,7 @@ class PublishedSpecs:
         return counts
 
     def read(self, package: str) -> tuple[Sequence[Binary], Mapping[str, EncodedIngredients]]:
-        """Return the specs of a package, each with all its stacks, and their ingredients by hash, if requested."""
+        """Return the specs of a package, each with all its stacks, and, by hash, their ingredients if requested."""
         binaries: dict[str, Binary] = {}
         graph: dict[str, EncodedIngredients] = {}
         stacks: dict[str, dict[str, None]] = {}
@@ -241,14 +241,14 @@ class PublishedSpecs:
 
 
 class CatalogueEntry(Struct, frozen=True):
-    """The index of one stack, as the catalogue lists it."""
+    """The index of one stack, as a catalogue of build caches lists it."""
 
-    label: str
-    path: str  # relative to the folder of the list
-    digest: str  # "" for an index of layout 2, which can change at the same path
+    label: str  # the name of the stack
+    path: str  # relative to the folder of the catalogue
+    digest: str  # its sha256; "" for an index of layout 2, which can change at the same path
 
     def fetch(self, mirror: mirrors.CacheMirror, known: Validator) -> mirrors.IndexFile | None:
-        """Return the index, or None if it still has the validator `known`."""
+        """Fetch the index from `mirror`; return None if it still has the validator `known`, and so is unchanged."""
         if not self.digest:
             return mirrors.fetch_v2_at(mirror, self.path, known)
         if known.digest == self.digest:
@@ -262,12 +262,12 @@ class _ListedIndex(Struct):
     url: str
 
 
-# The indexes of all stacks of each tag, the entries (tag/stack, or tag) that cannot be understood, and a validator.
+# By tag the indexes of its stacks, then the entries (TAG/STACK, or TAG) that cannot be understood, and a validator.
 _Listing = tuple[Mapping[str, Sequence[CatalogueEntry]], Sequence[str], Validator]
 
 
 def _fetch_listing(mirror: mirrors.CacheMirror, name: str, known: Validator) -> _Listing | None:
-    """Fetch the list `name` of a catalogue; None if neither it nor any index in it differs from `known`."""
+    """Fetch the list `name` of a catalogue; return None if neither it nor any index in it differs from `known`."""
     etag = known.etag if known.layout == "catalogue" else ""
     file = mirror.get(name, etag=etag, size=8 * 2**20)  # of 30,000 stacks
     if file is None:
@@ -292,7 +292,7 @@ def _fetch_listing(mirror: mirrors.CacheMirror, name: str, known: Validator) -> 
 
 
 def _entry(entry: _ListedIndex, where: str) -> CatalogueEntry | None:
-    """Return where an index is that the catalogue at `where` lists; None if this cannot be understood."""
+    """Return the place of an index that the catalogue at `where` lists, or None if `entry` cannot be understood."""
     path = entry.url.removeprefix(f"{where}/")
     if path == entry.url:
         # A URL of s3 is relative to the root of its bucket, and a bare path is as it is. A list may not send us elsewhere.
@@ -315,10 +315,10 @@ class Cache(Struct, frozen=True, kw_only=True):
 
     address: str
     is_catalogue: bool = False
-    tag: str = "develop"  # of a single cache; a catalogue names its own
-    stack: str = "cache"  # of a single cache; a catalogue names its own
-    view: str = ""  # a named index of layout 3
-    wanted_tag: Callable[[str], bool] = lambda _: True  # of a catalogue
+    tag: str = "develop"  # name for the tag of a single cache; a catalogue has names for its tags
+    stack: str = "cache"  # name for the stack of a single cache; a catalogue has names for its stacks
+    view: str = ""  # name of an index of layout 3 to read; "" is the main index
+    wanted_tag: Callable[[str], bool] = lambda _: True  # which tags of a catalogue to read
     token_file: Path | None = None
     login_file: Path | None = None
     limits: RequestLimits = mirrors.LIMITS
@@ -331,20 +331,20 @@ class Published(Struct, frozen=True):
     tag: str
     stacks: tuple[str, ...]
     specs: PublishedSpecs
-    fresh: Mapping[str, Validator]  # validators of the tag's indexes, to be remembered
+    fresh: Mapping[str, Validator]  # validators of the indexes that were read, to be remembered for the next `read`
     diagnostics: tuple[Diagnostic, ...] = ()
-    other_nodes: Mapping[str, bytes] = {}  # records without a binary, encoded, by hash
+    other_nodes: Mapping[str, bytes] = {}  # as in CacheIndex, of all indexes
 
 
 class Failed(Struct, frozen=True):
-    """A tag that could not be read; others may have been."""
+    """A tag that could not be read, and the reason; other tags of the catalogue may be readable."""
 
     tag: str
     message: str
 
 
 def is_catalogue(address: str) -> bool:
-    """Tell whether `address` is a catalogue of several caches: a JSON file that is no index."""
+    """Tell whether `address` is that of a catalogue of several caches: a .json file, but not the index of a cache."""
     return mirrors.root_of(address).endswith(".json")
 
 
@@ -355,7 +355,7 @@ class CacheSource:
     """An open build cache or catalogue."""
 
     def __init__(self, cache: Cache, *, wants_graph: bool = False) -> None:
-        """Open `cache`; with `wants_graph`, the details for the dependency graph are read, too."""
+        """Open `cache`; if `wants_graph`, `read` also gives dependency graphs. Raises UsageError for wrong options."""
         self._cache = cache
         self._wants_graph = wants_graph
         for name in (cache.tag, cache.stack):
@@ -385,7 +385,7 @@ class CacheSource:
     def read(self, remembered: Mapping[str, Validator]) -> Iterator[Published | Failed]:
         """Yield each tag that may have changed since the validators in `remembered`, or why it is unreadable.
 
-        If all of a catalogue could be read, the last item has an empty tag: the list's own validator and diagnostics.
+        After a whole catalogue was read, also yield an item with the tag "": the validator and diagnostics of its list.
         """
         if self._list_name:
             yield from self._read_list(remembered)
@@ -417,7 +417,7 @@ class CacheSource:
     def _read_tag(
         self, tag: str, entries: Sequence[CatalogueEntry], remembered: Mapping[str, Validator]
     ) -> Published | None:
-        """Read the indexes of all stacks of a tag if any of them changed; return None otherwise."""
+        """Read the indexes of all stacks of a tag; return None if no index and no stack changed since `remembered`."""
         keys = {entry.label: f"{tag}/{entry.label}" for entry in entries}
         read: dict[str, _Read] = {}
         for entry in entries:
@@ -433,7 +433,7 @@ class CacheSource:
         return _publish(tag, read, {keys[label]: fresh for label, (_, fresh) in read.items()})
 
     def _read_file(self, file: mirrors.IndexFile) -> _Read:
-        """Parse an index at once, so that its bytes, perhaps hundreds of megabytes, need not be kept."""
+        """Parse an index immediately, so that its bytes, perhaps hundreds of megabytes, need not be kept."""
         try:
             return read_index(file.content, file.where, wants_graph=self._wants_graph), file.fresh
         except MemoryError as error:
@@ -441,7 +441,7 @@ class CacheSource:
 
 
 def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]) -> Published:
-    """Combine the indexes of a tag's stacks: a spec is in the tag if it is in any of them."""
+    """Combine the indexes of all stacks of a tag; the tag has every spec that any of them has."""
     diagnostics = tuple(found for index, _ in read.values() for found in index.diagnostics)
     other_nodes = {spec_hash: node for index, _ in read.values() for spec_hash, node in index.other_nodes.items()}
     specs = PublishedSpecs([(label, index.specs) for label, (index, _) in read.items()])

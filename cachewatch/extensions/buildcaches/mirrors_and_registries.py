@@ -1,4 +1,4 @@
-"""Where build caches are, and how their indexes are fetched: settings of sources, addresses, mirrors and registries.
+"""Understand the addresses of build caches, and fetch their indexes from folders, web servers and registries.
 
 A mirror has layout 3 (content-addressed, since Spack 1.0) or else layout 2. In a registry, the index is the first layer
 of the tag `index.spack`, whatever its media type.
@@ -40,7 +40,7 @@ _SIGNED = b"-----BEGIN PGP SIGNED MESSAGE-----"
 _SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
 _GZIP = b"\x1f\x8b"
 Value = TypeVar("Value")
-# A blob: its path, its sha256 and its compression; without one, its first bytes tell whether it is gzip.
+# The path, sha256 and compression of a blob; if the compression is "", its first bytes tell whether it is gzip.
 _Blob = tuple[str, str, str]
 
 
@@ -55,12 +55,12 @@ Place = Path | str | Registry  # a folder, a URL or an image
 
 
 def root_of(address: str) -> str:
-    """Return the address of the mirror; `address` may be that of its index or the folder of the index."""
+    """Return the address of a mirror; `address` may also be that of its index, or of the folder of its index."""
     return _INSIDE.sub("", address)
 
 
 def parse_address(address: str) -> Place:
-    """Return the location at `address`: a folder, URL or image. Raises RefusedAddress for others and for passwords."""
+    """Parse the address of a folder, URL or image. Raises RefusedAddress for others and for those with a password."""
     if not address.isprintable() or not address.strip():
         raise RefusedAddress(f"{address!a}: an address is one line of plain text")
     scheme, separator, rest = address.partition("://")
@@ -89,7 +89,7 @@ def parse_address(address: str) -> Place:
 
 
 class Validator(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Values that identify an index, so that an unchanged index need not be read again."""
+    """Values that identify the contents of an index, so that an unchanged index need not be read again."""
 
     layout: str = ""  # v2, v3 or oci
     etag: str = ""  # of the file that is requested first
@@ -101,11 +101,11 @@ class IndexFile(Struct, frozen=True):
 
     content: bytes
     where: str  # address, for messages
-    fresh: Validator  # of this index, to be remembered
+    fresh: Validator  # of this index, to be remembered for the next request
 
 
 class MirrorFile(Struct, frozen=True):
-    """A file from a mirror, or the answer that it still has the etag that was sent along; then it has no content."""
+    """A file from a mirror. If `is_unchanged`, it still has the etag of the request, and `content` is empty."""
 
     content: bytes
     etag: str = ""
@@ -121,7 +121,7 @@ class FolderMirror:
             raise SourceError(f"{path}: there is no such folder")
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:  # noqa: ARG002
-        """Return the file at `path`, or None. Raises TooLarge above `size` bytes, by default `max_index`."""
+        """Return the file at `path`, or None if it is missing. Raises TooLarge above `size` bytes or `max_index`."""
         try:
             return MirrorFile(read_inside(self._path, _relative(path), most=size or self.max_index))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -142,12 +142,12 @@ class WebMirror:
     _missing: tuple[int, ...] = (403, 404)
 
     def __init__(self, url: str, headers: Mapping[str, str], limits: RequestLimits, max_index: int) -> None:
-        """Send `headers` with every request."""
+        """Send `headers` with every request; `max_index` is the largest size of a file, in bytes."""
         self._url, self._headers, self._client = url, dict(headers), Client(limits)
         self.where, self.max_index = shown(url), max_index
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:
-        """Return the file at `path`, or None; without content if it still has this `etag`. Raises TooLarge."""
+        """Return the file at `path`, empty if it still has this `etag`, or None if it is missing. Raises TooLarge."""
         headers, expected = ({"If-None-Match": etag}, (*self._missing, 304)) if etag else ({}, self._missing)
         url = f"{self._url}/{quote(_relative(path), safe='/:')}"
         try:
@@ -174,7 +174,7 @@ class _Token(Struct):
 
 
 class Image(WebMirror):
-    """A container image in a registry. Obtains an access token if the registry requires one."""
+    """A mirror in a container image of a registry; it obtains an access token if the registry requires one."""
 
     _missing = (404,)
 
@@ -228,7 +228,7 @@ CacheMirror = FolderMirror | WebMirror  # or an Image
 def open_mirror(
     place: Place, headers: Mapping[str, str], limits: RequestLimits = LIMITS, max_index: int = LARGEST_INDEX
 ) -> CacheMirror:
-    """Open the mirror in a folder, at a URL or in a registry; `headers` are sent with every request."""
+    """Open the mirror in a folder, at a URL or in a registry; `headers` are sent with every HTTP request."""
     if isinstance(place, Path):
         return FolderMirror(place, max_index)
     if isinstance(place, Registry):
@@ -237,7 +237,7 @@ def open_mirror(
 
 
 def _relative(path: str) -> str:
-    """Return `path`, which a file of the mirror names. Raises SourceError if it leads out of the mirror."""
+    """Return `path`, which a file of the mirror gives, unchanged. Raises SourceError if it leads out of the mirror."""
     parts = PurePosixPath(path).parts
     if not parts or parts[0] == "/" or ".." in parts or not path.isprintable():
         raise SourceError(f"{path!a}: leads out of the mirror")
@@ -270,13 +270,13 @@ class _ImageManifest(Struct, frozen=True):
 
 
 class _NotThere(SourceError):
-    """A mirror does not have the files of this layout."""
+    """The mirror lacks the files of this layout."""
 
 
 def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> IndexFile | None:
     """Return the index of a mirror, or None if it still has the validator `known`. Raises SourceError if there is none.
 
-    `view` names another index than the main one; only layout 3 has these.
+    `view` is the name of an index of layout 3; "" means the main index.
     """
     if isinstance(mirror, Image):
         return _fetch_listed(mirror, "oci", "manifests/index.spack", known, _layer_of)
@@ -295,7 +295,7 @@ def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> Ind
 def _fetch_listed(
     mirror: CacheMirror, layout: str, path: str, known: Validator, blob_of: Callable[[bytes, str], _Blob]
 ) -> IndexFile | None:
-    """Return the index that the manifest at `path` lists, or None if it still has the validator `known`."""
+    """Return the index that the manifest at `path` lists, as `blob_of` reads it; None if it still has `known`."""
     known = known if known.layout == layout else Validator()
     file = mirror.get(path, etag=known.etag, size=_LARGEST_MANIFEST)
     if file is None:
@@ -328,14 +328,14 @@ def _layer_of(content: bytes, where: str) -> _Blob:
 
 
 def read_manifest(content: bytes, where: str) -> BlobManifest:
-    """Decode a manifest, signed or not. Signatures are not checked, because nothing is installed from here."""
+    """Decode a manifest, signed or not; signatures are not checked, because nothing is installed from it."""
     if content.lstrip().startswith(_SIGNED):
         content = b"{" + content.partition(b"{")[2].partition(_SIGNATURE)[0]
     return decoded(content, BlobManifest, f"{where}: is not a manifest of a build cache")
 
 
 def decoded(content: bytes, kind: type[Value], refusal: str) -> Value:
-    """Return the value of type `kind` that JSON holds. Raises SourceError with `refusal` and the reason."""
+    """Decode JSON to a value of type `kind`. Raises SourceError, with `refusal` and the reason, if this fails."""
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -343,7 +343,7 @@ def decoded(content: bytes, kind: type[Value], refusal: str) -> Value:
 
 
 def fetch_blob(mirror: CacheMirror, path: str, checksum: str, compression: str = "") -> bytes:
-    """Return the content of the blob at `path`, checked against its sha256 `checksum` and decompressed if need be."""
+    """Return the content, decompressed, of the blob at `path`. Raises SourceError if its sha256 is not `checksum`."""
     where = f"{mirror.where}/{path}"
     file = mirror.get(path)
     if file is None:
@@ -368,7 +368,7 @@ def fetch_blob(mirror: CacheMirror, path: str, checksum: str, compression: str =
 
 
 def out_of_memory(where: str) -> TooLarge:
-    """Return the error for an index that takes more memory than there is."""
+    """Return the error to raise if the index at `where` takes more memory than there is."""
     return TooLarge(f"{where}: the index takes more memory than there is; a lower `max_index` refuses it")
 
 

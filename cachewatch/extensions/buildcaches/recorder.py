@@ -1,7 +1,7 @@
-"""Record the history of a build cache that keeps none: each of its states becomes a revision of documents.
+"""Record the history of a build cache that keeps none: each of its states becomes a revision of a catalogue.
 
 `record` may be called as often as one likes, and be killed at any point: a revision is made in one step, and the file
-beside it only saves the next call some work. `RecordedHistory` is a source that subscriptions can watch.
+with validators only saves the next call some work. `RecordedHistory` is a source that subscriptions can watch.
 """
 
 import re
@@ -53,7 +53,7 @@ class TagCounts(Struct, frozen=True):
     tag: str
     specs: int
     packages: int
-    new: int = 0
+    new: int = 0  # number of documents, as below
     changed: int = 0
     removed: int = 0
 
@@ -68,18 +68,18 @@ class Recorded(Struct):
 
     commit: str | None = None  # the new revision; None if nothing is different
     before: str | None = None  # the newest revision until then; None if this is the first
-    tags: tuple[TagCounts, ...] = ()  # that were read
+    tags: tuple[TagCounts, ...] = ()  # tags that may have changed, and were neither held back nor unreadable
     held: tuple[HeldTag, ...] = ()
     failed: tuple[Failed, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
 class _RecordState(Struct):
-    """The validators of the last recorded indexes, stored beside the repository; without them, all are read again."""
+    """The content of the file with the validators of the last recorded indexes; without it, all are read again."""
 
-    commit: str = ""
+    commit: str = ""  # the newest revision when it was written
     address: str = ""  # of the cache
-    known: dict[str, Validator] = {}
+    known: dict[str, Validator] = {}  # by TAG/STACK, TAG/STACK/VIEW, or "catalogue" for the list
 
 
 def record(
@@ -90,10 +90,10 @@ def record(
     now: datetime | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Recorded:
-    """Record the current contents of `cache` in the bare repository at `repository`, which is created if need be.
+    """Record the current contents of `cache` in the bare repository at `repository`; create it if it is missing.
 
-    A tag that is empty, or of which a stack lost nine tenths, is held back unless `is_confirmed`. `tell` is called with
-    descriptions of the steps. Raises SourceError if the source as a whole cannot be read; then nothing is written.
+    Unless `is_confirmed`, a tag is held back (not recorded) if it is empty, or if it or a stack lost nine tenths of its
+    specs. `tell` is called with a text on each step. Raises SourceError, and writes nothing, if all is unreadable.
     """
     tell(f"reading the index of {cache.address}")
     with closing(CacheSource(cache, wants_graph=True)) as source, open_recording(repository) as recording:
@@ -127,7 +127,7 @@ class _Work(Struct):
     fresh: dict[str, Validator] = {}
 
     def take(self, published: Published | Failed) -> None:
-        """Compare one tag with the newest revision, and write the documents that differ."""
+        """Write the files of a tag that differ from the newest revision, or note why the tag is left out."""
         if isinstance(published, Failed):
             self.done.failed += (published,)
             return
@@ -157,7 +157,7 @@ class _Work(Struct):
         return self.recording.commit("\n".join((subject, "", *details, "", f"CacheSource: {address}", "")), now)
 
     def _write(self, state: Published, before: Mapping[str, str]) -> Mapping[str, int]:
-        """Write the files that differ from those in `before` (ids by path); count new, changed and removed documents."""
+        """Write the files that differ from `before` (ids by path); count "new", "changed" and "removed" documents."""
         folder, counts, left = f"{CATALOGUE}/{state.tag}", Counter[str](), {*before}
         for path, content in _files(state):
             left.discard(path)
@@ -170,7 +170,7 @@ class _Work(Struct):
         return counts
 
     def _suspicion(self, published: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
-        """Return why the published contents of a tag, with `has` specs by stack, are suspicious, or ""."""
+        """Return why a tag lost too much, or "". `has` counts its specs by stack; `before` has its recorded files."""
         if not has[UNION_STACK]:
             is_unread = any(diagnostic.is_loss for diagnostic in published.diagnostics)
             unread = "none of its records can be read, maybe because its form is newer"
@@ -188,7 +188,7 @@ class _Work(Struct):
 
 
 def _files(state: Published) -> Iterator[tuple[str, bytes]]:
-    """Yield path and content of each file of a tag, relative to its folder."""
+    """Yield the path, relative to the folder of the tag, and the content of each file of a tag."""
     for package in state.specs.packages:
         listed, graph = state.specs.read(package)
         yield f"{package}/{DOCUMENT}", write_document(package, state.tag, listed)
@@ -227,7 +227,7 @@ class RecordedHistory(RecordedSource):
 
 
 def holdings(address: str, packages: Collection[str], *, tag: str | None = None, **options: Any) -> CacheContents:
-    """Return the current specs of `packages` in a live cache, or in the tag `tag` of a catalogue."""
+    """Return the current specs of `packages` in a live cache, or in `tag` (None: `develop`) of a catalogue."""
     wanted = tag or "develop"
     cache = Cache(address=address, tag=wanted, wanted_tag=lambda name: name == wanted, **options)
     with closing(CacheSource(cache)) as source:

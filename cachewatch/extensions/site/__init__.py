@@ -1,4 +1,4 @@
-"""A static site of a catalogue and its history. Start reading at `building_and_feeds.py`."""
+"""Generate a static site about a catalogue and its history. Start reading at `building_and_feeds.py`."""
 
 from cachewatch.hooks import Command, extends
 

@@ -1,7 +1,7 @@
 """Build the site: all pages of a catalogue and its history, its Atom feeds, and the archive of digests.
 
-Templates make pages of values, and `Folder` writes those whose key (a hash of the templates and of all values) is new.
-Only files that a build wrote, by its own list of them, are ever replaced or removed.
+Templates make pages of values. `Folder` writes only pages whose key, a hash of the templates and of all values, is new.
+It replaces and removes only files that are in the list of pages that the last build wrote.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ _Page = tuple[str, str, Mapping[str, Any]]  # path, template and values
 
 
 def tag_feed(catalogue: SiteContents, title: str) -> View:
-    """Return the feed of the newest revisions that changed anything in the tag whose history is shown."""
+    """Return the feed of the newest revisions that changed the tag with a history; `title` is that of the site."""
     past = catalogue.past
     changed = [(moment, story) for moment, story in zip(past.revisions, catalogue.stories, strict=True) if story.facts]
     entries = []
@@ -56,7 +56,7 @@ def tag_feed(catalogue: SiteContents, title: str) -> View:
 
 
 def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
-    """Return a block of a revision's page for its feed entry: heading, lines, and how many more there are."""
+    """Return a block of a revision's page for its feed entry: heading, lines, and words on how many more there are."""
     heading = (f"{block.title} {block.name}".strip(), block.total)
     lines = ((f"{each.name} {each.fact}".strip(), each.specs, each.where) for each in block.entries)
     heading_text, *texts = (markup(", ".join(filter(None, parts))) for parts in (heading, *lines))
@@ -64,7 +64,10 @@ def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
 
 
 def page_feed(kind: str, name: str, values: View, since: datetime | None) -> View:
-    """Return the feed of a package or stack (`kind`) from the `values` of its page: versions that came or went."""
+    """Return the feed of versions that a package or stack gained or lost; `values` are those of its page.
+
+    `kind` is "package" or "stack"; `since` is the time of the first revision of the site.
+    """
     home = f"{file_name(name)}.html"
     entries = []
     for event in [one for one in values["happenings"] if one["added"] or one["removed"]][:_MOST_ENTRIES]:
@@ -91,7 +94,7 @@ def _entry(
 
 
 def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[FeedEntry], since: datetime | None) -> View:
-    """Return the values of a feed; `home` is the address of its page, relative to the feed."""
+    """Return the values of a feed; `home` is the address, relative to the feed, of the page that it belongs to."""
     # The feed must change only if an entry does: without entries, it is as old as the history.
     updated = entries[0].updated if entries else timestamp(since or _UNKNOWN)
     return {"feed": Feed(id=_id(name), title=markup(title), updated=updated, page=home), "entries": entries}
@@ -102,7 +105,7 @@ def _id(name: Sequence[str]) -> str:
 
 
 def digests_page(digests: Sequence[RenderedDigest], feeds: Mapping[str, str]) -> View:
-    """Return the values of the page that lists digests, newest first, with the feeds of their subscriptions."""
+    """Return the values of the page that lists `digests`, in this order, and the feeds of their subscriptions."""
     listed = sorted({digest.subscription for digest in digests})
     return {
         "digests": [
@@ -119,7 +122,7 @@ def digests_page(digests: Sequence[RenderedDigest], feeds: Mapping[str, str]) ->
 
 
 def digest_pages(digests: Sequence[RenderedDigest]) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and content of the page of each digest, with links to the digests before and after it."""
+    """Yield the path and content of the page of each digest, with links to its neighbours in the same subscription."""
     by_subscription: defaultdict[str, list[RenderedDigest]] = defaultdict(list)  # the newest first
     for digest in digests:
         by_subscription[digest.subscription].append(digest)
@@ -135,10 +138,10 @@ class _Manifest(Struct):
 
 
 class Folder:
-    """The folder of a site: its pages, and the contents of the last build."""
+    """The folder of a site: the pages, a list of them, and the contents that the last build showed."""
 
     def __init__(self, path: Path) -> None:
-        """Use the folder `path`: a site of cachewatch, an empty folder, or a new one. Raises UsageError for others."""
+        """Use the folder `path`. Raises UsageError if it exists, is not empty, and is no site of cachewatch."""
         self.path = path
         self._pages: dict[str, str] = {}
         self._written = 0
@@ -153,7 +156,7 @@ class Folder:
             raise UsageError(f"{path}: {message}")
 
     def remembered(self) -> SiteContents | None:
-        """Return the contents of the last build, or None if there was none."""
+        """Return the contents that the last build stored, or None if there was none or they are unreadable."""
         return self._load("history.msgpack", msgspec.msgpack.Decoder(SiteContents).decode)
 
     def offer(self, path: str, key: str) -> bool:
@@ -163,7 +166,7 @@ class Folder:
         return self._before.get(path) != key or not (self.path / path).is_file()
 
     def put(self, path: str, content: bytes) -> None:
-        """Write one page."""
+        """Write the page at `path`, which `offer` said must be written. Raises SourceError if that fails."""
         if not self._written:
             # If this build is interrupted, the next one knows that the folder is ours, and writes every page.
             self._note(dict.fromkeys({**self._before, **self._pages}, ""))
@@ -171,7 +174,7 @@ class Folder:
         self._written += 1
 
     def finish(self, contents: SiteContents) -> tuple[int, int, int]:
-        """Remove pages that this build did not offer; store `contents` and the list of pages; return what `build` does."""
+        """Remove pages that were not offered; store `contents` and the list of pages; return the numbers of `build`."""
         stale = [path for path in self._before if path not in self._pages]
         for path in stale:
             parts = PurePosixPath(path).parts  # the list of pages may be forged
@@ -217,7 +220,7 @@ def build(
     jobs: int = 1,
     progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[int, int, int]:
-    """Write the site of `catalogue` with `digests`; return how many pages were written, were unchanged, and removed."""
+    """Write the site of `catalogue` with `digests`; return the numbers of files written, unchanged and removed."""
     digests = sorted(digests, key=lambda digest: (digest.created, digest.key), reverse=True)
     sources_of_pages = sorted(_TEMPLATES.iterdir(), key=lambda file: file.name)
     texts = [__version__, title, *(["digests"] if digests else []), *(f.read_text("utf-8") for f in sources_of_pages)]
@@ -246,7 +249,7 @@ def build(
 
 
 def _files(catalogue: SiteContents, digests: Sequence[RenderedDigest]) -> Iterator[tuple[str, bytes]]:
-    """Yield path and content of every file that is not made from a template."""
+    """Yield the path and content of every file that is not made from a template."""
     for name in ("site.css", "site.js"):
         yield f"assets/{name}", (_TEMPLATES / name).read_bytes()
     packages = sorted(overview.packages_of(catalogue))

@@ -1,4 +1,4 @@
-"""The front page; the pages with lists of revisions, packages, stacks and tags; and the files of the search index."""
+"""Make the front page, the search index, the lists of packages, and the pages of revisions, stacks and tags."""
 
 import json
 from collections import defaultdict
@@ -40,19 +40,19 @@ class CardLine(NamedTuple):
 
 
 def _card(title: str, lines: Sequence[CardLine], most: int, nothing: str, onward: Link | None = None) -> View:
-    """Return a card with at most `most` lines, or with the text `nothing`; `onward` links to more."""
+    """Return a card: a box with a title, `most` lines at most or else the text `nothing`, and a link `onward`."""
     more = [CardLine(f"and {len(lines) - most:,} more")] if len(lines) > most else []
     return {"title": title, "lines": [*lines[:most], *more], "nothing": nothing, "onward": onward}
 
 
 def cards(catalogue: SiteContents, totals: Totals) -> tuple[View, ...]:
-    """Return the three cards of the front page; unusual events come first if there are any."""
+    """Return the three cards (boxes) of the front page; that of unusual events comes first if it has any."""
     unusual, latest, versions = unusual_card(catalogue, totals), latest_card(catalogue), versions_card(catalogue)
     return (unusual, latest, versions) if unusual["lines"] else (latest, unusual, versions)
 
 
 def latest_card(catalogue: SiteContents) -> View:
-    """Return the card with the newest revision that changed anything in this tag."""
+    """Return the card on the newest revision that changed anything in the tag."""
     stories, revisions = catalogue.stories, catalogue.past.revisions
     n = next((n for n in range(len(stories) - 1, 0, -1) if stories[n].facts), 0)
     title = "Latest revision" if n == len(stories) - 1 else f"Latest change, {revisions[n].calendar_day}"
@@ -62,7 +62,7 @@ def latest_card(catalogue: SiteContents) -> View:
 
 
 def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
-    """Return the card of stacks and packages that changed in an unusual way."""
+    """Return the card on stacks and packages that lost unusually much."""
     newest = catalogue.past.revisions[-1]
     # It names the day of the newest revision: a page may be read long after it.
     title = f"Unusual on {newest.calendar_day}" if newest.time else "Unusual now"
@@ -71,7 +71,7 @@ def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
 
 
 def _fallen(totals: Totals) -> Mapping[str, tuple[str, int]]:
-    """Return the stacks with less than half of their usual number of specs (the median), in words and since when."""
+    """Return each stack with less than half of its median number of specs: a text, and the revision since which."""
     fallen = {}
     for stack, counts in sorted(totals.stacks.items()):
         usual = round(median([count for count in counts if count] or [0]))
@@ -83,7 +83,7 @@ def _fallen(totals: Totals) -> Mapping[str, tuple[str, int]]:
 
 
 def _unusual(past: TagHistory, totals: Totals) -> Iterator[CardLine]:
-    """Yield lines for stacks that lost most specs, removed packages, packages that stacks lost, and unreferenced specs."""
+    """Yield lines on stacks that lost most specs, removed packages, packages lost by stacks, and specs in no stack."""
     days = [revision.calendar_day for revision in past.revisions]
 
     def of_stack(stack: str, text: str, revision: int) -> CardLine:
@@ -112,7 +112,7 @@ def _unusual(past: TagHistory, totals: Totals) -> Iterator[CardLine]:
 
 
 def versions_card(catalogue: SiteContents) -> View:
-    """Return the card of versions and packages that are new in the last seven days, the newest first."""
+    """Return the card on versions and packages that came in the seven days up to the newest revision, newest first."""
     revisions, newest = catalogue.past.revisions, catalogue.past.revisions[-1]
     # By revision: the stacks in which a version of a package was the first ever, by package and version.
     firsts: defaultdict[str, defaultdict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -161,7 +161,7 @@ def index_page(catalogue: SiteContents, totals: Totals) -> View:
 
 
 def _churn_plot(catalogue: SiteContents, totals: Totals) -> View | None:
-    """Return a plot of the changes of specs by kind, each with its own scale."""
+    """Return a plot of the numbers of changed specs, with a scale for each kind of change; None for one revision."""
     revisions = catalogue.past.revisions
     if len(revisions) < 2:
         return None
@@ -187,7 +187,7 @@ def _churn_plot(catalogue: SiteContents, totals: Totals) -> View | None:
 
 
 def stacks_plot(catalogue: SiteContents, totals: Totals) -> View | None:
-    """Return a plot of the number of specs in all stacks together and in each, the largest first."""
+    """Return a plot of the number of specs in the tag and in each stack, the largest first; None without stacks."""
     ordered = sorted(totals.stacks, key=lambda stack: (-totals.stacks[stack][-1], stack))
     if not ordered:
         return None
@@ -199,7 +199,7 @@ def stacks_plot(catalogue: SiteContents, totals: Totals) -> View | None:
 
 
 def revision_list(catalogue: SiteContents, totals: Totals) -> list[View]:
-    """Return a row with the changes of each revision, newest first."""
+    """Return a row for each revision but the first, with its changes, newest first."""
     past, stories = catalogue.past, catalogue.stories
     return [
         {
@@ -214,7 +214,7 @@ def revision_list(catalogue: SiteContents, totals: Totals) -> list[View]:
 
 
 def revision_pages(catalogue: SiteContents) -> Iterator[tuple[str, View]]:
-    """Yield path and values of the page of each revision that changed anything."""
+    """Yield the path and values of the page of each revision that changed anything."""
     past, stories = catalogue.past, catalogue.stories
     packages = {safe_name(history.package): _UP + page("package", history.package) for history in past.packages}
     numbers = [n for n, story in enumerate(stories) if story.facts]
@@ -234,7 +234,7 @@ def revision_pages(catalogue: SiteContents) -> Iterator[tuple[str, View]]:
 
 
 def _section(section: Block, packages: Mapping[str, str]) -> View:
-    """Return the values of a section of a revision's page; `packages` maps displayed names to addresses."""
+    """Return the values of a section of a page; `packages` has the addresses of packages by their displayed names."""
     named, _, more = section.named.partition(" and ")
     linked = {} if section.is_by_place else packages
     return asdict(section) | {
@@ -246,7 +246,7 @@ def _section(section: Block, packages: Mapping[str, str]) -> View:
 
 
 def package_rows(catalogue: SiteContents) -> list[View]:
-    """Return a row for each package that was ever in any tag, by name."""
+    """Return a row for each package that is in any tag, or was in the tag with a history, sorted by name."""
     rows = []
     for package, history in sorted(packages_of(catalogue).items()):
         if history is None:
@@ -264,7 +264,7 @@ def packages_of(catalogue: SiteContents) -> dict[str, data.PackageHistory | None
 
 
 def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals) -> bytes:
-    """Return the script with all searchable data but hashes; it numbers `packages` in this order."""
+    """Return the script with all data to search except hashes; the number of a package is its index in `packages`."""
     presents = _presents_of(catalogue)
 
     def numbered(names: Iterable[str]) -> Mapping[str, int]:
@@ -293,7 +293,7 @@ def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals)
 
 
 def hash_files(packages: Sequence[str], catalogue: SiteContents) -> Iterator[tuple[str, bytes]]:
-    """Yield path and content of a script for each first letter of hashes; it lists hashes by number of package."""
+    """Yield, for each first letter of hashes, the path and content of a script with hashes by index in `packages`."""
     presents = _presents_of(catalogue)
     by_letter: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for place, package in enumerate(packages):
@@ -304,12 +304,12 @@ def hash_files(packages: Sequence[str], catalogue: SiteContents) -> Iterator[tup
 
 
 def _presents_of(catalogue: SiteContents) -> dict[str, Present]:
-    """Return the current specs of each package in the tag whose history is shown."""
+    """Return the current specs of each package that the tag with a history has now."""
     return {history.package: history.present for history in catalogue.past.packages if history.is_there}
 
 
 def _by_letter(present: Present) -> Mapping[str, list[str]]:
-    """Return the second to seventh letters of all hashes, by the first letter."""
+    """Return the second to seventh letters of all hashes, by the first letter; unusual hashes are left out."""
     hashes: defaultdict[str, list[str]] = defaultdict(list)
     for short in (spec_hash[:_LETTERS].lower() for build in present.builds for spec_hash in build.hashes):
         if len(short) == _LETTERS and _HASH_LETTERS.issuperset(short):
@@ -318,7 +318,7 @@ def _by_letter(present: Present) -> Mapping[str, list[str]]:
 
 
 def _named(name: str) -> str | list[str]:
-    """Return a name; with the file name of its page if that is different."""
+    """Return a name, or a list of the name and the file name of its page if that is different."""
     return name if file_name(name) == name else [shown(name), file_name(name)]
 
 
@@ -328,7 +328,7 @@ def _json(content: object) -> bytes:
 
 
 def stack_pages(past: TagHistory, totals: Totals) -> Iterator[tuple[str, View]]:
-    """Yield each stack that ever existed with the values of its page."""
+    """Yield each stack that had specs in any revision, and the values of its page."""
     members: defaultdict[str, dict[str, Present]] = defaultdict(dict)
     # By stack and revision: the versions of packages that were added to the stack, and those that were removed from it.
     events: defaultdict[str, dict[int, tuple[list[Link], list[Link]]]] = defaultdict(dict)
@@ -366,7 +366,7 @@ def stack_pages(past: TagHistory, totals: Totals) -> Iterator[tuple[str, View]]:
 
 
 def tag_rows(catalogue: SiteContents) -> list[View]:
-    """Return a row for each tag, in the order of the catalogue, with the changes from its predecessor."""
+    """Return a row for each tag in the order of `tag_names.in_order`, with the changes from the tag before it."""
     all_tags = _by_tag(catalogue)
     return [
         {
@@ -380,7 +380,7 @@ def tag_rows(catalogue: SiteContents) -> list[View]:
 
 
 def tag_pages(catalogue: SiteContents) -> Iterator[tuple[str, View]]:
-    """Yield each tag with the values of its page: its packages, and what changed since the tag before it."""
+    """Yield each tag and the values of its page: its packages, and the changes from the tag before it."""
     commit = catalogue.past.revisions[-1].commit
     links = {safe_name(package): _UP + page("package", package) for package in packages_of(catalogue)}
     for tag, packages in _by_tag(catalogue).items():

@@ -1,4 +1,4 @@
-"""The data behind the pages: the history of every package, the changes of each revision in words, and file names."""
+"""The data of the pages: the history of every package, the changes by each revision in words, and file names."""
 
 import hashlib
 import re
@@ -22,7 +22,7 @@ from cachewatch.report.digest_and_message_values import newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.words import name_of, staying, where
 
-NO_STACK = ""  # stands for the stack of specs that no stack builds any more
+NO_STACK = ""  # stands for a stack where specs are counted that no stack builds
 # The kinds of changes to specs in the order of the page, with their explanations.
 KINDS = {
     "new": "came, and replaced nothing",
@@ -47,29 +47,29 @@ ATTENTION, NEWS, CHANGED = "attention", "news", "changed"
 
 
 class DatedRevision(Struct, frozen=True, array_like=True):
-    """A revision with its day, as pages display it."""
+    """A revision and its time, with the forms in which pages display them."""
 
-    revision: str
+    revision: str  # the whole hash of the commit
     time: datetime | None  # None if the commit has no valid date
 
     @property
     def commit(self) -> str:
-        """The beginning of its hash."""
+        """The first ten digits of the revision."""
         return self.revision[:10]
 
     @property
     def path(self) -> str:
-        """The path of the page about it, relative to the site."""
+        """The path of the page about the revision, relative to the site."""
         return page("revision", self.revision[:12])
 
     @property
     def day(self) -> str:
-        """Its day: 2025-05-24, or "" without a date."""
+        """The day as 2025-05-24, or "" if the time is None."""
         return self.time.date().isoformat() if self.time else ""
 
     @property
     def calendar_day(self) -> str:
-        """Its day in words: 24 May 2025."""
+        """The day in words: 24 May 2025, or `no date` if the time is None."""
         return f"{self.time.day} {self.time:%b %Y}" if self.time else "no date"
 
 
@@ -77,7 +77,7 @@ Revisions = Sequence[DatedRevision]
 
 
 class Copies(Struct, frozen=True, array_like=True):
-    """The number of specs with one version in one stack for one target."""
+    """The number of specs of a package with one version, in one stack, for one target."""
 
     version: str
     stack: str
@@ -93,18 +93,18 @@ class AlikeSpecs(Struct, frozen=True, array_like=True):
 
     @property
     def version(self) -> str:
-        """The version; "" if they have none."""
+        """The version; "" if the specs have none."""
         return ", ".join(self.signature.versions)
 
 
 class Present(Struct, frozen=True, array_like=True):
     """The current specs of one document, counted."""
 
-    specs: int = 0
+    specs: int = 0  # number of all specs
     copies: tuple[Copies, ...] = ()
     compilers: tuple[str, ...] = ()
-    unreferenced: int = 0
-    builds: tuple[AlikeSpecs, ...] = ()  # every spec; only of the tag whose history is shown
+    unreferenced: int = 0  # number of specs that no stack builds
+    builds: tuple[AlikeSpecs, ...] = ()  # all specs; only for the tag with a history, otherwise empty
 
     @property
     def versions(self) -> frozenset[str]:
@@ -123,28 +123,28 @@ class Present(Struct, frozen=True, array_like=True):
 
 
 class PackageStep(Struct, frozen=True, array_like=True):
-    """The changes of one revision to one package."""
+    """The changes of one package by one revision."""
 
-    revision: int
-    specs: int  # number afterwards
-    counts: Mapping[str, int]  # of changed specs by kind, without those that are 0; empty in a baseline
-    stacks: Mapping[str, int]  # change of the number of specs by stack
-    added: tuple[tuple[str, str], ...] = ()  # new pairs of stack and version
-    removed: tuple[tuple[str, str], ...] = ()
+    revision: int  # its index in `TagHistory.revisions`, as everywhere below
+    specs: int  # number of specs afterwards
+    counts: Mapping[str, int]  # numbers of changed specs by kind, as in KINDS, without zeros; empty in a baseline
+    stacks: Mapping[str, int]  # by stack: by how much the number of specs rose (or fell, if negative)
+    added: tuple[tuple[str, str], ...] = ()  # pairs of stack and version that came
+    removed: tuple[tuple[str, str], ...] = ()  # pairs of stack and version that went
     is_gone: bool = False  # the document was removed
-    is_baseline: bool = False  # the first readable version, of unknown age, or that of the site's first revision
+    is_baseline: bool = False  # it is the first readable version, of unknown age, or that of the site's first revision
 
 
 class StackStay(Struct, frozen=True, array_like=True):
-    """The period in which one version was in one stack."""
+    """A period in which one version of a package was in one stack."""
 
     stack: str
     version: str
     first: int  # number of the revision that added it; 0 if before the first one of the site
     last: int | None  # number of the revision that removed it; None while it is present
-    since: DatedRevision
-    is_dated: bool = True  # it was added in the revision `since`, and not perhaps before
-    lag: float | None = None  # days after the first stack that had the version; None if unknown
+    since: DatedRevision  # the revision that added it, also if that is before the first one of the site
+    is_dated: bool = True  # whether it was added in the revision `since`; if not, then or before
+    lag: float | None = None  # days after the first stack got the version; None if unknown
     is_first: bool = False  # no other stack had the version before
 
 
@@ -152,7 +152,7 @@ class PackageHistory(Struct, frozen=True, kw_only=True):
     """One package of a tag: the changes by every revision, and the current specs."""
 
     package: str
-    changed: int = 0  # the last revision that changed the document
+    changed: int = 0  # number of the last revision that changed the document
     steps: tuple[PackageStep, ...]
     stays: tuple[StackStay, ...] = ()  # all but those that ended before the first revision of the site
     present: Present
@@ -172,23 +172,23 @@ class TagHistory(Struct, frozen=True, kw_only=True):
 
 
 def lost_by(history: PackageHistory) -> Mapping[str, int]:
-    """Return the stacks that no longer have the package, with the number of the revision that removed it."""
+    """Return the stacks that had the package and lack it now, with the number of the revision that removed it."""
     found = {stack: step.revision for step in history.steps for stack, _ in step.removed if stack}
     return {stack: revision for stack, revision in found.items() if stack not in history.present.stacks}
 
 
 class Totals(Struct, frozen=True, kw_only=True):
-    """The sums over all packages of a tag, and its changes; each list has one value for every revision."""
+    """The sums over all packages of a tag; each list has one value for every revision, the oldest first."""
 
     specs: list[int]
-    packages: list[int]  # that have a document
-    stacks: Mapping[str, list[int]]  # specs of each stack
-    unreferenced: list[int]
-    churn: Mapping[str, list[int]]  # changed specs by kind of change; 0 in the first revision
+    packages: list[int]  # numbers of packages that have a document
+    stacks: Mapping[str, list[int]]  # by stack: numbers of its specs
+    unreferenced: list[int]  # numbers of specs that no stack builds
+    churn: Mapping[str, list[int]]  # by kind of change, as in KINDS: numbers of changed specs; 0 in the first revision
 
 
 def totals_of(past: TagHistory) -> Totals:
-    """Return the sums over all packages of a history."""
+    """Add up the changes of all packages of a history."""
     specs, packages = [0] * len(past.revisions), [0] * len(past.revisions)
     stacks: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(past.revisions))
     churn: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(past.revisions))
@@ -212,7 +212,7 @@ def totals_of(past: TagHistory) -> Totals:
 
 
 def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: bool) -> PackageStep:
-    """Return the values to keep of the change to a package in the revision `number`."""
+    """Return what the history keeps of `change`, which the revision with the index `number` made to a package."""
     gained: Counter[str] = Counter()
     places: list[set[tuple[str, str]]] = []
     for specs, sign in ((change.specs_before, -1), (change.specs_after, 1)):
@@ -228,7 +228,7 @@ def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: b
 
 
 def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Present:
-    """Count the specs, versions and stacks of a document from `held`; with `has_builds`, also list its specs."""
+    """Count the specs of a document; `held` has all of them. If `has_builds`, also list them in `builds`."""
     parts: defaultdict[Signature, list[HeldSpecs]] = defaultdict(list)
     copies: Counter[tuple[str, str, str]] = Counter()
     for part in held:
@@ -256,7 +256,7 @@ def page(folder: str, name: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """Return a file name that means the same on every file system and in every URL: `name` itself, or with a hash."""
+    """Return `name`, or a readable part of it with a hash if not every file system and URL can contain the name."""
     if _PLAIN.fullmatch(name) and not _DEVICES.fullmatch(name):
         return name
     readable = re.sub(r"[^a-z0-9]+", "-", name[:_LONGEST_NAME].lower()).strip("-")[:40]
@@ -265,45 +265,45 @@ def file_name(name: str) -> str:
 
 
 def shown(text: str, most: int = _LONGEST_NAME) -> str:
-    """Return `text` for display: invisible characters escaped, and cut in the middle to about `most` characters."""
+    """Return `text` for display: with invisible characters escaped, and its middle cut out if it exceeds `most`."""
     text = safe_name(text)
     is_long = len(text) > most
     return f"{text[: most * 2 // 3]} ... {text[-most // 4 :]} ({len(text):,} characters)" if is_long else text
 
 
 def tone_of(kind: StatementKind, severity: Severity) -> str:
-    """Return the tone of a statement of this kind and severity."""
+    """Return how pages colour a statement of this kind and severity: ATTENTION, NEWS, CHANGED or "routine"."""
     return NEWS if kind in ADDING else CHANGED if severity is Severity.NEWS else severity.value
 
 
 class FactInWords(Struct, frozen=True, array_like=True):
-    """One change in words, with its tone."""
+    """One change in words, and how pages colour it (`tone_of`)."""
 
     tone: str
     text: str
 
 
 class NewVersion(Struct, frozen=True, array_like=True):
-    """A new version of a package that no stack had before. The package's name is unchanged, as in documents."""
+    """A version of a package that no stack had before."""
 
-    package: str
-    before: str  # empty for a new package
+    package: str  # unchanged, as in documents
+    before: str  # the versions that it replaced; "" for a new package
     after: str
-    where: str = ""
+    where: str = ""  # words for the stacks that have it, unless all have, and for what stays beside it
 
 
 class RevisionStory(Struct, frozen=True, kw_only=True):
-    """The changes by one revision in words: for lists (`facts`), its page (`sections`), plots and the first page."""
+    """The changes by one revision, in words."""
 
-    facts: tuple[FactInWords, ...] = ()
+    facts: tuple[FactInWords, ...] = ()  # for lists of revisions
     total: str = ""
-    sections: tuple[Block, ...] = ()
-    marks: tuple[tuple[StatementKind, str], ...] = ()  # events of the whole tag, with the name of the stack or tag
-    versions: tuple[NewVersion, ...] = ()
+    sections: tuple[Block, ...] = ()  # for the page of the revision
+    marks: tuple[tuple[StatementKind, str], ...] = ()  # for plots: events of the whole tag, with the stack or tag
+    versions: tuple[NewVersion, ...] = ()  # for the front page
 
 
 def story_of(report: Report, back: Mapping[str, str]) -> RevisionStory:
-    """Return the changes of a report in words; `back` says of new packages and stacks that they are back, by id."""
+    """Return the changes of a report in words; `back` has, by id of statement, sentences on what came back."""
     if not report.statements:
         return RevisionStory()
     blocks_and_total = blocks_of(report, Requested(most=100, wants=lambda *_: True, names_packages=True))
@@ -323,12 +323,12 @@ def story_of(report: Report, back: Mapping[str, str]) -> RevisionStory:
 
 
 def _bounded(text: str) -> str:
-    """Shorten long words and texts, which come from untrusted documents."""
+    """Return `text`, which may have parts of untrusted documents, with long words and itself shortened."""
     return shown(_LONG_WORD.sub(lambda word: shown(word[0]), text), 2000)
 
 
 def _section(block: Block) -> Block:
-    """Shorten the texts of a block, and leave out the lines of routine changes."""
+    """Return `block` with shortened texts, and without the lines of routine changes."""
     is_listed = block.kind.severity is not Severity.ROUTINE
     entries = [replace(e, fact=_bounded(e.fact), where=_bounded(e.where.removeprefix("in "))) for e in block.entries]
     return replace(
@@ -342,7 +342,7 @@ def _section(block: Block) -> Block:
 
 
 def _versions(statements: Iterable[Statement]) -> Iterator[NewVersion]:
-    """Yield the versions that are new to the package, not only to a stack that was behind."""
+    """Yield the versions that no stack of the package had before."""
     for one in statements:
         is_new = one.kind is StatementKind.PACKAGE_ADDED
         if is_new or (one.kind is StatementKind.UPGRADED and Kind.VERSION_ADDED in one.kinds):

@@ -41,19 +41,19 @@ _LONGEST = 300
 
 
 class Sources(Struct, frozen=True):
-    """The addresses of the mirror to install from, and of Spack's pages about packages; empty if unknown."""
+    """The addresses of the mirror to install from, and of Spack's pages about packages; "" if unknown."""
 
-    mirror: str = ""  # with {tag}
-    packages: str = ""  # with {package}
+    mirror: str = ""  # {tag} in it stands for the tag
+    packages: str = ""  # {package} in it stands for the name of the package
 
 
 def filled(address: str, field: str, name: str) -> str:
-    """Return an address with `name` in place of `field`; "" if it is unknown, or a shell could misread the name."""
+    """Return `address` with `name` in place of `field`; "" if it is no web address, or a shell could misread `name`."""
     return (escaping.web_address(address.replace(field, name)) or "") if address and is_plain(name) else ""
 
 
 def matrix_of(present: Present) -> View | None:
-    """Return the numbers of specs by stack and version, newest version first; specs without a stack are last."""
+    """Return a table of the numbers of specs by stack ("no stack" last) and version (newest first), or None."""
     if not present.copies:
         return None
     counts: Counter[tuple[str, str]] = Counter()
@@ -82,7 +82,7 @@ def _named(words: Sequence[str], most: int) -> str:
 
 
 def install_of(package: str, tag: str, present: Present, sources: Sources) -> View | None:
-    """Return the commands to install the newest version, in the build that most stacks have."""
+    """Return commands to install the newest version, in the build that most stacks have; None if there is no build."""
     built = [build for build in present.builds if build.signature.stacks and build.version]
     if not built:
         return None
@@ -105,7 +105,7 @@ def _configuration(spec: Signature) -> str:
 
 
 def builds_of(present: Present) -> View:
-    """Return rows of specs that differ only in their hash: the newest version first, those without a stack last."""
+    """Return a row for each group of specs that differ only in their hashes: newest version first, no stack last."""
     sets = [set(build.signature.variants) for build in present.builds]
     shared = set.intersection(*sets) if sets else set()
     ordered = sorted(present.builds, key=lambda build: (build.signature.stacks, build.signature.target, build.hashes))
@@ -133,7 +133,7 @@ def builds_of(present: Present) -> View:
 
 
 def _chain(chain: Chain, packages: Container[str]) -> View:
-    """Return a cause in words and, if it lies in a dependency, a drawing of the path from there to the package."""
+    """Return a cause in words and, if it lies in a dependency, a drawing of the path to the rebuilt package."""
     words = f"{number(chain.specs, 'spec')} {shown(because([chain.cause]), _LONGEST)}"
     names = chain.path[::-1]  # from the cause to the package that was rebuilt
     if len(names) < 2 or chain.cause.what in (What.SPACK, What.NOT_RECORDED):
@@ -155,7 +155,7 @@ def _chain(chain: Chain, packages: Container[str]) -> View:
 def package_page(
     package: str, catalogue: SiteContents, packages: Mapping[str, PackageHistory | None], sources: Sources
 ) -> View:
-    """Return the values of the page of one of all `packages`, whose history is None if it is only in other tags."""
+    """Return the values of the page of `package`. `packages` has all histories; None if only other tags have one."""
     tag, revisions, history = catalogue.past.tag, catalogue.past.revisions, packages[package]
     present = history.present if history else Present()
     steps, stays = (history.steps, history.stays) if history else ((), ())
@@ -202,7 +202,7 @@ def package_page(
 
 
 def _runs(steps: Sequence[PackageStep]) -> list[list[PackageStep]]:
-    """Return the steps, newest first; successive ones that only rebuilt specs are one run, others one each."""
+    """Group steps, newest first: successive steps that only rebuilt specs are one run, every other step is its own."""
     runs: list[list[PackageStep]] = []
     for is_noise, some in groupby(
         reversed(steps), lambda step: step.counts.keys() == {"rebuilt"} and not (step.added or step.removed)
@@ -213,7 +213,7 @@ def _runs(steps: Sequence[PackageStep]) -> list[list[PackageStep]]:
 
 
 def _happening_of(run: Sequence[PackageStep], revisions: Revisions) -> View:
-    """Return the changes of one revision, or of several successive ones that only rebuilt specs, newest first."""
+    """Return the changes of a run of `_runs`: of one revision, or of several that only rebuilt specs, newest first."""
     step, moment = run[0], revisions[run[0].revision]
     sums = {kind: sum(one.counts.get(kind, 0) for one in run) for kind in KINDS}
     counts = [{"number": f"{count:,}", "label": kind} for kind, count in sums.items() if count]
@@ -259,7 +259,7 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
 
 
 def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: Revisions) -> Iterator[View]:
-    """Yield a drawing for each stack: a bar for the time of each version, in several lanes if they overlap."""
+    """Yield a drawing for each stack, with a bar for each stay of a version; `places` are revisions in percent."""
     there = [stay.version for stay in stays if stay.last is None]
     latest = newest(there) if there else None
     by_stack: defaultdict[str, list[StackStay]] = defaultdict(list)
@@ -287,7 +287,7 @@ def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: R
 
 
 def _versions(places: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
-    """Return a text for each version with its stacks: 1.2 in e4s, radiuss."""
+    """Return a text for each version in `places` (pairs of stack and version): 1.2 in e4s, radiuss."""
     stacks: defaultdict[str, list[str]] = defaultdict(list)
     for stack, version in places:
         stacks[version].append(parts.stack_text(stack) if stack else "no stack")

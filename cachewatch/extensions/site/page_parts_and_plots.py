@@ -1,6 +1,6 @@
-"""Parts of pages: links, figures and rows that several kinds of pages share, and the shapes of plots in percent.
+"""Make parts that several kinds of pages share: links, figures, rows, and plots, whose positions are in percent.
 
-A page is a mapping of names to values (`View`), which only its template reads. Texts from documents have passed `shown`.
+The values of a page are a mapping (`View`), which only its template reads. `shown` has made texts from documents safe.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,22 +19,22 @@ from cachewatch.report.words_file import words
 View = dict[str, Any]
 
 _MOST_TICKS = 4
-_LAST_TICK = 84.0  # beyond it a mark would touch the one at the end
+_LAST_TICK = 84.0  # percent; a label beyond it would touch the one at the end
 _STEPS = (1, 2, 7, 14)  # days; beyond that, months
 _MONTHS = (1, 2, 3, 6, 12, 24, 60)
 _NARROWEST, _WIDEST = 0.4, 3.0
-PAST = 0.86  # of the width of a plot, for the time up to the last change
+PAST = 0.86  # the part of the width of a plot that shows the time up to the last change
 
 
 class Clock(Struct, frozen=True):
-    """The position of each revision on the time axis, in percent, and the labelled ticks of the axis."""
+    """A time axis: the position of each revision on it, in percent of the width, and its ticks with labels."""
 
     places: tuple[float, ...]
     ticks: tuple[View, ...] = ()
 
 
 def clock(revisions: Revisions, *, past: float = 1) -> Clock:
-    """Return the time axis, on which the last revision is at `past` of the width; the rest shows what that brought."""
+    """Return the time axis of `revisions`, with the last one at `past` (a fraction) of its width, and room after it."""
     times = (one.time.timestamp() if one.time else 0.0 for one in revisions)
     # A missing time, or one that is too early, is replaced by the one before.
     seconds = list(accumulate(times, max, initial=0.0))[1:]
@@ -53,7 +53,7 @@ def clock(revisions: Revisions, *, past: float = 1) -> Clock:
 
 
 def _ticks(first_second: float, last_second: float) -> Iterable[tuple[datetime, str]]:
-    """Return some days between two times with their labels: some days apart, or the first days of months."""
+    """Return days for the ticks between two times, and their labels: one in some days, or first days of months."""
     first, last = (datetime.fromtimestamp(second, UTC) for second in (first_second, last_second))
     days = (last_second - first_second) / 86400
     step = next((s for s in _STEPS if days / s <= _MOST_TICKS), None)
@@ -68,7 +68,7 @@ def _ticks(first_second: float, last_second: float) -> Iterable[tuple[datetime, 
 
 
 def bars(places: Sequence[float], values: Sequence[int], top: int) -> str:
-    """Return the SVG path of a bar for each value except 0; even the smallest is visible."""
+    """Return an SVG path with a bar at `places` (percent) for each value but 0; `top` has the full height."""
     width = min(_WIDEST, max(_NARROWEST, 70 / max(1, len(places))))
     path = ""
     for place, value in zip(places, values, strict=True):
@@ -80,25 +80,25 @@ def bars(places: Sequence[float], values: Sequence[int], top: int) -> str:
 
 
 class Link(Struct, frozen=True):
-    """A text and the address of its page; without an address, plain text."""
+    """A text and the address to which it links; if this is "", the text is no link."""
 
     text: str
     address: str = ""
 
 
 def happening(moment: DatedRevision, specs: int, added: Sequence[Link], removed: Sequence[Link], **more: Any) -> View:
-    """Return the changes of one revision to a package or a stack, as its page lists them."""
+    """Return the changes of a package or stack by one revision, for its page; `specs` is its number afterwards."""
     sides = cut("added", added, 40) | cut("removed", removed, 40)
     return {"moment": moment, "specs": f"{specs:,}", "counts": (), "note": "", **sides, **more}
 
 
 def cut(name: str, items: Sequence[object], most: int) -> View:
-    """Return the first items of a list, and as `more_NAME` how many are left out."""
+    """Return a mapping: at most `most` of the items as `name`, and how many are left out as `more_NAME`."""
     return {name: items[:most], f"more_{name}": max(0, len(items) - most)}
 
 
 def days(count: float) -> str:
-    """Return a duration in words: 3 days, 1.5 days, at once."""
+    """Return a number of days in words: 3 days, 1.5 days, or `at once` for less than 0.1."""
     if count < 0.1:
         return "at once"
     text = f"{count:.0f}" if count >= 10 or abs(count - round(count)) < 0.05 else f"{count:.1f}"
@@ -121,7 +121,7 @@ def stack_link(stack: str, up: str) -> Link:
 
 
 def stack_text(stack: str) -> str:
-    """Return the name of a stack for a sentence."""
+    """Return the name of a stack, or words for "", as a sentence has it."""
     return shown(stack_name(stack), 40)
 
 
@@ -132,9 +132,9 @@ def plot_of(
     columns: Mapping[str, Sequence[int]],
     stories: Sequence[RevisionStory] = (),
 ) -> View:
-    """Return a plot of curves over time, with the numbers of `columns` as a table, the newest revision first.
+    """Return a plot of `curves` over the revisions `moments`, and a table of the numbers in `columns`, newest first.
 
-    Events of the whole tag in `stories`, one story for each revision, are marked on the axis; only the newest twelve.
+    The newest twelve events of the whole tag in `stories`, which has a story for each revision, are marked on the axis.
     """
     rows = [
         (moment.day, moment.commit, *(f"{column[number]:,}" for column in columns.values()))
@@ -163,7 +163,7 @@ def _mark(kind: StatementKind, name: str, place: float, moment: DatedRevision) -
 
 
 def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revisions) -> View | None:
-    """Plot numbers of specs over the revisions with the numbers `numbers`; None if there is only one."""
+    """Return a plot of `specs`, the counts in those `revisions` that have the indexes `numbers`; None for only one."""
     if len(numbers) < 2:
         return None
     moments = [revisions[n] for n in numbers]
@@ -172,7 +172,7 @@ def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revision
 
 
 def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Revisions) -> View:
-    """Return a small step plot of numbers of specs, one for each revision, with their range in words; `places` are in percent."""
+    """Return a step plot of `numbers` of specs, one for each revision, at `places` in percent, with a title."""
     top, low, change = max(numbers), min(numbers), numbers[-1] - numbers[0]
     peak = moments[numbers.index(top)].day
     sign = "+" if change > 0 else "\N{MINUS SIGN}" if change else "\N{PLUS-MINUS SIGN}"
@@ -197,7 +197,7 @@ def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: 
 
 
 def package_row(package: str, present: Present, *, up: str = "", day: str = "", note: str = "") -> View:
-    """Return a package as one row of a list; `present` has its current specs."""
+    """Return a package as a row of a list; `present` has its current specs, `up` is the path to the site's root."""
     versions = sorted_versions(present.versions)[::-1]
     return {
         "name": package_link(package, up),

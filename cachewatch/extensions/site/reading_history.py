@@ -1,4 +1,4 @@
-"""Read all data for a site from the history index, unless the last build of the site already has it."""
+"""Read the data for a site from the history index, except what the last build of the site has stored."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,31 +46,31 @@ _DAY = 86400
 
 
 class PackageCauses(Struct, frozen=True, array_like=True):
-    """The causes of the last rebuild of a package, and the number of its revision."""
+    """The causes of the last rebuild of a package, and the number of the revision that rebuilt it."""
 
     revision: int
     chains: tuple[Chain, ...]
 
 
 class TagMove(Struct, frozen=True, array_like=True):
-    """The changes from another tag to this one, in words."""
+    """The changes, in words, from the tag `before` to a later tag, such as the next snapshot."""
 
-    before: str  # the other tag
-    changed: tuple[str, str]  # the commits that changed the two tags last
+    before: str
+    changed: tuple[str, str]  # the commit that changed each of the two tags last; "" if unknown
     story: RevisionStory
 
 
 class SiteContents(Struct, frozen=True, kw_only=True):
     """The history of one tag, and the current specs of the others; stored for the next build."""
 
-    by: str = __version__  # the version of cachewatch, on whose wording the stories depend
+    by: str = __version__  # the version of cachewatch that made the sentences of the stories
     asked: tuple[str, ...] = ()  # the patterns of packages that were requested
     past: TagHistory
-    stories: tuple[RevisionStory, ...]  # by revision of `past`; that of the oldest is empty
-    causes: Mapping[str, PackageCauses] = {}  # of the last rebuild by package, where a dependency graph is recorded
+    stories: tuple[RevisionStory, ...]  # one for each revision of `past`; that of the oldest is empty
+    causes: Mapping[str, PackageCauses] = {}  # by package; only where a dependency graph is recorded
     # Of each other tag, in order: the commit that changed it last, and its current specs by package.
     tags: Mapping[str, tuple[str, Mapping[str, Present]]] = {}
-    moves: Mapping[str, TagMove] = {}  # from the tag before it, by tag
+    moves: Mapping[str, TagMove] = {}  # by tag: the changes from the tag before it
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
@@ -102,7 +102,7 @@ def plan(
 
 
 class ContentsReader:
-    """Reads those contents of a site from the index that `known`, the last build, lacks; numbers are the index's."""
+    """Reads the contents of a site from the history index, as far as the last build of the site does not have them."""
 
     def __init__(self, repository: Repository, index: Index, planned: Plan, known: SiteContents | None) -> None:
         self._repository, self._index, self._packages = repository, index, planned.packages
@@ -119,7 +119,7 @@ class ContentsReader:
         self._known = known
 
     def read(self, jobs: int) -> SiteContents:
-        """Return all contents: those of the last build with the new revisions."""
+        """Return all contents: those of the last build and what is new. `jobs` processes compare tags."""
 
         def stacks_at(commit: str) -> frozenset[str] | None:
             return stacks_of(self._repository, Revision(commit, commit, None, None)).get(self._tag)
@@ -161,7 +161,7 @@ class ContentsReader:
         )
 
     def _state(self, tag: str, changed: str) -> tuple[str, Mapping[str, Present]]:
-        """Return `changed`, the commit that changed the tag last ("" if unknown), and its current specs by package."""
+        """Return `changed` (the commit that changed `tag` last, or "") and the current specs of `tag` by package."""
         known = self._known.tags.get(tag)
         if known and changed and changed == known[0]:
             return known
@@ -170,7 +170,7 @@ class ContentsReader:
         return changed, {package: present_of(held.get(package, ())) for package in there}
 
     def _moves(self, changed: Mapping[str, str], jobs: int) -> Iterator[tuple[str, TagMove]]:
-        """Yield the changes from the tag before each tag; for the tag with a history, from its newest snapshot."""
+        """Yield each tag and its changes from the tag before it or, for the tag with a history, its newest snapshot."""
         before = tag_names.predecessors(changed)
         snapshots = (tag for tag in tag_names.in_order(changed) if tag_names.series(tag) == self._tag)
         if newest := next(snapshots, None):
@@ -187,7 +187,7 @@ class ContentsReader:
             yield tag, move
 
     def _histories(self, steps: Mapping[str, list[PackageStep]], last: Mapping[str, int]) -> Iterator[PackageHistory]:
-        """Yield the history of each package; for an unchanged package, it is that of the last build."""
+        """Yield the history of each package; that of an unchanged package is taken from the last build."""
         known = {one.package: one for one in self._known.past.packages}
         versions = restored.unread_versions(self._index, self._tag, self._until)
         unread = {package: n for package, n, *_ in versions if n >= self._begin and self._packages(package)}
@@ -203,7 +203,7 @@ class ContentsReader:
             yield PackageHistory(package=package, changed=changed, steps=own, stays=stays, present=present)
 
     def _stays(self, package: str) -> Iterator[StackStay]:
-        """Yield the periods in which each version was in each stack, and its lag behind the first stack."""
+        """Yield the periods in which each version of a package was in each stack, and the lag of this stack."""
         ids = self._index.id_of("package", package), self._index.id_of("tag", self._tag)
         spans: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
         for specs, span in presences(self._index, *ids, self._until):
@@ -224,7 +224,7 @@ class ContentsReader:
                 yield StackStay(stack, version, max(0, first - self._begin), last, start, is_dated, lag, is_first)
 
     def _unread(self, tag: str) -> Iterator[Diagnostic]:
-        """Yield a diagnostic for each version that is unreadable now, or was in the shown revisions."""
+        """Yield a diagnostic for each document that is unreadable now, and for those that were in a shown revision."""
         for package, number, message, is_over in restored.unread_versions(self._index, tag, self._until):
             if self._packages(package) and (not is_over or (tag == self._tag and number >= self._begin)):
                 said = f"{message} (revision {self._chain[number].commit})"
@@ -232,7 +232,7 @@ class ContentsReader:
 
 
 def _with_causes(repository: Repository, report: Report, number: int, causes: dict[str, PackageCauses]) -> Report:
-    """Return the report with causes of rebuilds, and record those of each rebuilt package in `causes`."""
+    """Return `report` with causes of rebuilds, and store those of each rebuilt package in `causes`, with `number`."""
     before, after = ((side.revision or "", side.tag or "") for side in (report.before, report.after))
     step = None
     with suppress(DocumentError):  # a graph that cannot be read has no causes
