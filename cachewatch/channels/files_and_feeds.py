@@ -118,7 +118,10 @@ class FileChannel(PublishedChannel):
                         path.unlink()
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Write the file of a message, unless it has the same content or, as the file of all digests, a later one."""
+        """Write the file of one message, unless it already has the same content, and return the result.
+
+        A file that holds only the latest digest is not replaced by an older one; an archive keeps all digests.
+        """
         path, content, fields = Path(message.target), message.payload, self._place.fields & {"period", "key"}
         try:
             if read(path) == content:

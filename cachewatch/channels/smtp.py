@@ -83,7 +83,7 @@ def _of_failure(step: str, error: OSError) -> DeliveryResult:
 
 
 class Session(smtplib.SMTP):
-    """The client of smtplib, with limits on the time of an attempt and the size of replies; it keeps the last step."""
+    """The client of smtplib, which also limits the time of an attempt and the size of replies, and records its step."""
 
     def __init__(self, config: Smtp) -> None:
         self.step = _CONNECTING
@@ -159,12 +159,12 @@ class Session(smtplib.SMTP):
             raise smtplib.SMTPException(f"{self._config.ca_file}: {error.strerror}") from error
 
     def putcmd(self, cmd: str, args: str = "") -> None:
-        """Send a command, and record it as the current step if it is one that results name."""
+        """Send a command; if it is one of the main commands, record it as the current step."""
         self.step = cmd.upper() if cmd.upper() in _COMMANDS else self.step
         super().putcmd(cmd, args)
 
     def data(self, msg: Any) -> tuple[int, bytes]:
-        """Send the message `msg` with its line ends as they are; return the reply, code and text, which may be slow."""
+        """Send the message `msg` with its line ends as they are; wait for the reply, and return its code and text."""
         code, words = self.docmd("DATA")
         if code != 354 or self.sock is None:
             raise smtplib.SMTPDataError(code, words)

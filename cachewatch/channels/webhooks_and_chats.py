@@ -149,7 +149,7 @@ class _Brief:
 
 
 def webhook_body(preset: str, rendered: RenderedDigest) -> bytes:
-    """Return the body of a request as ASCII JSON: all data if `preset` is `json`, else a message for that chat."""
+    """Return the body of a request as ASCII JSON: the whole digest for `preset` json, else a message for that chat."""
     if preset != "json":
         return json.dumps(_CHATS[preset](_Brief(rendered))).encode("ascii")
     body = {

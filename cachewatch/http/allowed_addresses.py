@@ -136,12 +136,12 @@ async def resolve(host: str, port: int) -> list[Address]:
 
 
 def bearer(file: Path) -> Mapping[str, str]:
-    """Return a header with the token in `file`. Raises RefusedAddress if it cannot be used or everybody can read it."""
+    """Return a header with the token in `file`. Raises RefusedAddress if `file` is invalid or everybody can read it."""
     return {"Authorization": f"Bearer {_secret(file)}"}
 
 
 def basic(file: Path) -> Mapping[str, str]:
-    """Return a header with the `user:password` in `file`. Raises RefusedAddress as `bearer`, or without a colon."""
+    """Return a header with the `user:password` in `file`. Raises RefusedAddress as `bearer` does."""
     user, colon, password = _secret(file).partition(":")
     if not colon:
         raise RefusedAddress(f"{file}: must hold user:password, on one line")

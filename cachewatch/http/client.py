@@ -95,8 +95,7 @@ class Client:
         """Return the answer of `url` if its status is 200 or in `expected`. Raises HttpError if it is another, or none.
 
         An answer has at most `size` bytes (None: the client's limit). Credentials are sent only to the server of `url`.
-        If another URL (`named_by`) supplied a URL, or redirects to it, it must not lead from the internet into private
-        networks.
+        Neither `named_by`, the URL that supplied `url`, nor a redirect may lead from the internet to private networks.
         """
         check_url(url)
         limits, begun = self._limits, time.monotonic()
@@ -268,7 +267,7 @@ def _failure(url: str, error: httpx2.HTTPError) -> HttpError:
 
 
 def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:
-    """Return `answer`. Raises HttpError if its status is neither 200 nor `expected`, or 200 and the body was cut."""
+    """Return `answer`. Raises HttpError if its status is neither 200 nor in `expected`, or if it is 200 and cut."""
     status, where = answer.status, shown(answer.url)
     if status != 200 and status not in expected:
         hint = _HINTS.get(status, ": the problem is on the server" if status >= 500 else "")

@@ -64,14 +64,17 @@ def accounting(statements: Iterable[Statement]) -> str:
 
 
 def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
-    """Return the wanted parts of the lines; all if only the statement is wanted; none if it is of a tag and is not."""
+    """Return the lines of `statement`, or parts of them, that `wants` accepts.
+
+    If it accepts only the statement itself, return all lines; if it refuses a statement about the whole tag, none.
+    """
     is_whole = is_wanted(statement, wants)
     lines = tuple(filter(None, (divided(one, lambda part: is_wanted(part, wants))[0] for one in statement.lines)))
     return lines if lines and (is_whole or not statement.kind.is_of_tag) else statement.lines if is_whole else ()
 
 
 def total(report: Report, wants: Wants) -> str:
-    """Return the last line of a report, `2 of 5 packages changed; their specs: ...`; it counts specs by wanted kind."""
+    """Return the last line of a report, `2 of 5 packages changed; their specs: 9 -> 9`, with counts of wanted kinds."""
     lines = [(one.kind, line) for one in report.statements for line in chosen_lines(one, wants)]
     came, went, moved = _shares((kind, line.counts) for kind, line in lines)
     plus, minus = f"+{came.total():,}", f"-{went.total():,}"
@@ -131,7 +134,7 @@ def tags_named(reports: Sequence[Report]) -> str:
 
 
 def heading(report: Report) -> tuple[str, str]:
-    """Return two texts on what `report` compares: names with days; in brackets, revisions and their distance."""
+    """Return two texts on what `report` compares: names with days; then `(revisions, distance)`, or "" for files."""
     before, after = report.before, report.after
     if before.revision and after.revision:
         name = " -> ".join(dict.fromkeys(safe_name(side.tag or "") for side in (before, after)))

@@ -62,7 +62,7 @@ class Palette:
         return f"{before[:same]}{old} -> {after[:same]}{new}"
 
     def changes(self, lines: Iterable[str], causes: Iterable[Cause]) -> Iterator[str]:
-        """Yield `lines`; where they name a change of `causes`, `old -> new`, it is coloured."""
+        """Yield `lines` in which each `old -> new` that is the change of one of `causes` is coloured."""
         known = sorted(map(change_in_words, set(causes) if self._is_on else ()), key=len, reverse=True)
         named = re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, known)) or '(?!)'})(?![\w.])")
         return (named.sub(lambda found: self.change(*found[0].split(" -> ", 1)), line) for line in lines)

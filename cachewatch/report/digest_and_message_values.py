@@ -245,7 +245,7 @@ PLACE = "<!-- neighbours --><!-- /neighbours -->"
 
 
 def with_neighbours(page: str, *, previous: str | None, following: str | None) -> str:
-    """Return `page`, the HTML of a digest, with links to the URLs of the digests before and after it, if not None."""
+    """Return `page`, the HTML of a digest, with links to the URLs `previous` and `following`; None gives no link."""
     named = (("prev", previous, "Previous"), ("next", following, "Next"))
     links = [f'<a rel="{rel}" href="{escape(to)}">{word} digest</a>' for rel, to, word in named if to]
     said = f'<nav class="neighbours" aria-label="Digests">{" ".join(links)}</nav>' if links else ""

@@ -136,7 +136,7 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
 
 
 def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
-    """Return the places of a package as JSON, each with its statement; `whole` is the id of one on the whole tag."""
+    """Return the places of a package as JSON, each with its statement; `whole` is the id of any on the whole tag."""
     places = []
     for members, loss, place, is_owned in one.places:
         known = owners.get((one.package, place))
@@ -196,7 +196,7 @@ def cause_values(cause: Cause) -> dict[str, Any]:
 
 
 def cause_json(cause: Cause) -> dict[str, Any]:
-    """Return a cause as plain data; if it is a compiler, with the languages that it compiles."""
+    """Return a cause as plain data; a change of compiler is followed by the languages that it compiles."""
     return cause_values(cause) | ({"languages": cause.languages} if cause.what is What.COMPILER else {})
 
 

@@ -36,13 +36,13 @@ def _alike(items: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T
 
 
 def in_words(causes: Sequence[Cause]) -> str:
-    """Return one change, which is the cause `causes` of one package or of several, in words."""
+    """Return equal changes of one or several packages as one text; compilers are named with their languages."""
     compiled = {f"{one.package} ({', '.join(one.languages)})" if one.languages else one.package for one in causes}
     return _said("said", causes[0], first_few(sorted(map(safe, compiled))), len(compiled), words())
 
 
 def because(causes: Sequence[Cause], own: Words | None = None) -> str:
-    """Return equal causes as the reason of a rebuild, `because of zlib 1.3 -> 1.3.1`; `own` are other words."""
+    """Return equal causes as the reason of a rebuild, `because of zlib 1.3 -> 1.3.1`; `own` words may replace ours."""
     packages = sorted({cause.package for cause in causes})
     return _said("because", causes[0], names(packages), len(packages), own or words())
 
@@ -109,7 +109,7 @@ def reasons(statement: Statement, own: Words) -> str:
 
 
 def reason_lines(statement: Statement, most: int) -> list[str]:
-    """Return lines: the first `most` reasons with their packages, the rest, and whether compilers are now written."""
+    """Return lines for the first `most` reasons, for all others, and for compilers, if newly or no longer named."""
     shown = reasons_of(statement.causes)[:most]
     lines = [f"{number(one.specs, 'spec')} {one.words}: {names(one.packages)}" for one in shown]
     rest = statement.counts.new - sum(one.specs for one in shown)
@@ -181,7 +181,7 @@ def _node_json(node: GraphNode) -> dict[str, Any]:
 
 
 def explained_json(package: str, found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return why specs of a package were rebuilt, as JSON, several in a list; `is_recorded`: graphs are known."""
+    """Return as JSON why specs of a package were rebuilt, several in a list; `is_recorded`: there are graphs."""
     answers = [_explanation_json(one) for one in found]
     if len(answers) == 1:
         return _encoded({"recorded": is_recorded, **answers[0]})
@@ -196,7 +196,7 @@ def _explanation_json(one: Explanation) -> dict[str, Any]:
 
 
 def night_json(found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return the causes of all rebuilt specs in `found` as JSON; `is_recorded` tells whether graphs are known."""
+    """Return the causes of all rebuilt specs in `found` as JSON; `is_recorded`: there are dependency graphs."""
     return _encoded({"recorded": is_recorded, "causes": attributed_json(found)})
 
 

@@ -281,7 +281,7 @@ def _where(side: Side) -> str:
 def _matrix(
     cells: Cells, last: Set[tuple[str, str, str]], *, is_pruned: bool, palette: Palette, width: int | None
 ) -> Iterator[str]:
-    """Yield a line for each version and stack, with a column for each target if there is room; mark the `last` ones."""
+    """Yield a line for each version and stack, with a column for each target if there is room; `last` cells get "!"."""
     targets = sorted({target for _, _, target in cells})
     rows = sorted({(version, stack) for version, stack, _ in cells}, key=lambda row: row[1])
     rows.sort(key=lambda row: version_key(row[0]), reverse=True)

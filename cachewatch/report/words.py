@@ -84,7 +84,7 @@ def stack_name(stack: str) -> str:
 
 
 def place_name(statement: Statement) -> str:
-    """Return the name of the place that `statement` reports as lost, `e4s (zen4)`, with any system but Linux."""
+    """Return the name of the lost place that `statement` is about, `e4s (zen4)`, with systems other than Linux."""
     stack, _, machine = statement.name.rpartition(" (")
     systems = sorted({system for lost in statement.losses for system in lost.systems})
     return f"{stack_name(stack)} ({', '.join(map(safe_name, (*systems, machine)))}"
@@ -97,7 +97,7 @@ def stacks_named(stacks: Iterable[str], most: int = MOST_NAMES) -> str:
 
 
 def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
-    """Return places in words, `in e4s on zen4; hep, radiuss on aarch64`; if there are many, they are only counted."""
+    """Return places in words, `in e4s on zen4; hep, radiuss on aarch64`; many stacks or targets are only counted."""
     places = set(places)
     if not places:
         return ""
@@ -152,7 +152,7 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def replacement(line: Line, most: int = MOST_NAMES) -> str:
-    """Return the versions of an up- or downgrade, `0.3.1 -> 0.4.0`, and its targets if it is not for all of them."""
+    """Return the versions of an up- or downgrade, `0.3.1 -> 0.4.0`; of a downgrade for some targets, with these."""
     story = line.story
     pairs = story.pairs or ((_versions(story.before, most), _versions(story.after, most)),)
     on = names(story.targets) if len(story.targets) <= MOST_NAMES else f"{len(story.targets)} targets"
@@ -183,7 +183,7 @@ def _without(line: Line, most: int) -> str:
 
 
 def staying(line: Line, most: int = MOST_NAMES) -> str:
-    """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or a downgrade's new one was before; or ""."""
+    """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or where a downgrade's new one was; or ""."""
     story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
     # Where none is in `stays`, those that are behind say it alone.
@@ -346,7 +346,7 @@ def name_of(statement: Statement) -> str:
 
 
 def reason_of(loss: Loss, own: Words | None = None, versions: Sequence[str] = ()) -> str:
-    """Return what the tag still has after a loss, `e4s builds it`; `versions` may name several lost ones."""
+    """Return what the tag still has after a loss, `e4s builds it`; `versions` are the lost ones, if several."""
     key = loss.loss_class.value
     if loss.loss_class is LossClass.OTHER and not loss.there:
         key = "other_variants"
@@ -466,7 +466,10 @@ def _machines(losses: Iterable[OwnedLoss], own: Words) -> str:
 
 
 def only_for(losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_part: bool) -> str:
-    """Return the only machines for which `packages` are gone: ` (11 only for zen4)` if more are gone (`is_part`)."""
+    """Return the machines for which alone `packages` are gone, in words; "" if `packages` is empty.
+
+    If they are only a part of all gone packages (`is_part`), the words count them: ` (11 only for zen4)`.
+    """
     if not packages:
         return ""
     lost = (one for one in losses if one.loss and one.loss.loss_class is LossClass.GONE and one.package in packages)

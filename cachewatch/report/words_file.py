@@ -30,7 +30,7 @@ class Words:
         self._values = {(".".join(path), key): value for path, key, value in values_of(entries)}
 
     def find(self, path: str, key: str) -> Any:
-        """Return the value of `key` in the entry `path` or else in its parent (`a` of `a.b`); None if neither has it."""
+        """Return the value of `key` in the entry `path` or a parent of it (`a` of `a.b`); None if none has it."""
         while path and (path, key) not in self._values:
             path = path.rpartition(".")[0]
         return self._values.get((path, key))
@@ -41,7 +41,7 @@ class Words:
         return found if isinstance(found, str) else ""
 
     def say(self, path: str, key: str, n: int = 2, **values: object) -> str:
-        """Return the text that `find` finds, filled with `values` and the number `n`, which decides {is|are}."""
+        """Return the text that `find` finds, filled with `values` and the number `n`, which also decides {is|are}."""
         return fill(self.text(path, key), n, values)
 
     def forms(self, path: str, key: str, n: int = 2, **values: object) -> list[str]:
@@ -86,7 +86,7 @@ def words(folder: Path | None = None) -> Words:
 
 
 def entries(name: str, folder: Path | None = None) -> dict[str, Any]:
-    """Return the entries of our file `name`; one in `folder` may replace each. Raises TemplateError if invalid."""
+    """Return the entries of our file `name`; those in `folder` replace them singly. Raises TemplateError if invalid."""
     own = tomllib.loads(shipped_template(name) or "")
     try:
         theirs = tomllib.loads(read_inside(folder, name, most=_LONGEST).decode() if folder else "")
@@ -134,7 +134,7 @@ def _replace(own: dict[str, Any], theirs: Entry, where: str, table: tuple[str, .
 
 
 def _mistake(own: Entry, name: str, entry: Any, table: tuple[str, ...]) -> str:
-    """Return what is wrong with a user's `entry` in place of ours of that name; "" if nothing is."""
+    """Return what is wrong with a user's `entry` in place of our entry `name`; "" if nothing is."""
     texts = entry if isinstance(entry, list) else [entry]
     if type(entry) is not type(own.get(name)) or not all(isinstance(one, str) for one in texts):
         inside = f"[{'.'.join(table)}] has" if table else "there is"

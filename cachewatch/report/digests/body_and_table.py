@@ -118,7 +118,7 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
 
 
 def _open_losses(digest: Digest) -> list[Fact]:
-    """Return the harmless losses of packages whose lock files an action that is still open calls outdated."""
+    """Return the harmless losses of packages for which an action that is still open calls lock files outdated."""
     outdated = {name for one in digest.assessment.still_open for name, _ in one.outdated}
     facts = (one for one in digest.assessment.facts if one.kind in LOSSES and one.rank is Rank.HARMLESS)
     return [one for one in facts if not outdated.isdisjoint(one.packages)]
@@ -171,7 +171,7 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
 
 
 def _rest(digest: Digest) -> list[Statement]:
-    """Return the statements that are only summed up, without news on silenced packages and all on new snapshots."""
+    """Return the statements that are only summed up, except those on new snapshots and news on silenced packages."""
     tags = {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags}
     # For new snapshots, the digest says how many hashes differ.
     shown = [tag for tag in digest.tags if (tag.source, tag.report.tag) not in tags]
@@ -229,7 +229,7 @@ def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
 
 
 def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
-    """With `is_news`, return the prunes if nothing else happened or an action follows; else all other removals."""
+    """Return the prunes that are news, as nothing else happened or an action follows (`is_news`), or the others."""
     facts = digest.assessment.facts
     is_told = all(one.rank >= Rank.HARMLESS for one in facts)
     is_told |= any(one.because is Because.PRUNED_BUILDS for one in digest.assessment.due)
@@ -311,7 +311,7 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
 
 
 def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, has_targets: bool) -> str:
-    """Return the stacks that lost a package, with systems and targets unless the heading names those (`is_named`)."""
+    """Return the stacks that lost a package, with systems and targets if the heading does not name any (`is_named`)."""
     if any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in group):
         return words.text("sections", "everywhere")
     lost, first = [one.lost for one in group], group[0]
@@ -360,7 +360,7 @@ def lines_of(digest: Digest, kind: StatementKind) -> list[tuple[Line, TagDigest]
 
 
 def _merged(rows: Iterable[Row], digest: Digest, words: Words) -> tuple[Row, ...]:
-    """Return rows in which equal rows of several tags are one; it names its tags if these are not all."""
+    """Return `rows` with equal rows of several tags merged into one, which names its tags if these are not all."""
     alike: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         alike.setdefault((row.package, row.change, row.where), []).append(row)
@@ -373,7 +373,7 @@ def _merged(rows: Iterable[Row], digest: Digest, words: Words) -> tuple[Row, ...
 
 
 def in_tags(digest: Digest, tags: Collection[TagDigest], words: Words, *, is_named: bool = False) -> str:
-    """Return the names of `tags`, in which something happened, after `in`; "" if they are all, unless `is_named`."""
+    """Return `in develop and v1.0`, the tags in which something happened; "" if they are all, unless `is_named`."""
     is_part = len(tags) < _standing(digest) or len({tag.source for tag in tags}) < len(digest.sources)
     named = (tag_name(digest, tag.source, tag.report.tag, words) for tag in tags)
     return f"in {' and '.join(named)}" if is_part or is_named else ""

@@ -26,7 +26,7 @@ def blank(name: str) -> str:
 
 
 def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
-    """Return the key of the sentence above the commands for an environment, and these, with conditions as comments.
+    """Return the key of the sentence above the commands for an environment, and the lines of commands and comments.
 
     There are none if a shell could misread a name, or if an earlier digest already asked to re-concretize.
     """
@@ -119,7 +119,7 @@ def _copying(words: Words) -> list[str]:
 
 
 def _blanks(lines: Sequence[str], urls: Mapping[str, str], words: Words) -> Iterator[str]:
-    """Yield a line, `NAME=  # hint`, for each blank in `lines`; `urls` has the name of the blank by snapshot."""
+    """Yield a line, `NAME=  # hint`, for each blank in `lines`; `urls`: by snapshot, the blank for its URL."""
     hints = {name: words.say("todo.blanks", "URL", tag=tag) for tag, name in urls.items()}
     hints |= {name: words.text("todo.blanks", name) for name in ("OLD_NAME", "OWN")}
     yield from (f"{name}=  # {hint}" for name, hint in hints.items() if any(blank(name) in line for line in lines))
@@ -137,7 +137,7 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
 
 
 def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is_copied: bool) -> list[str]:
-    """Return the command that re-concretizes, below a comment for whom; with `is_copied`, the rest is for everybody."""
+    """Return the command that re-concretizes, below a comment for whom; `is_copied`: commands for everybody follow."""
     condition = _if_lock(settled, digest, words)
     is_reused = any(one.because in _OLD for one in digest.assessment.actions)
     return [
@@ -181,7 +181,7 @@ def _block(commands: Sequence[str], words: Words, *, is_whole: bool = False) -> 
 def _required(assessment: Assessment) -> dict[str, str]:
     """Return the specs to require, such as `tau@2.4,2.5`, each with the machines or stacks that it is for, "" for all.
 
-    Versions for the same users are one spec, because a second requirement would replace the first.
+    Versions of a package for the same users make one spec, because a second requirement would replace the first.
     """
     versions: dict[tuple[str, str], dict[str, None]] = {}
     for one in (*assessment.required, *assessment.to_copy):

@@ -69,7 +69,7 @@ class Contents:
 
 
 def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, contents: Contents | None = None) -> Data:
-    """Return `digest` as plain data, as much as `form` allows; `clean` is applied to untrusted text."""
+    """Return `digest` as plain data for templates, as far as `form` allows; `clean` is applied to untrusted text."""
     contents = contents or Contents(digest, words())
     made = _Maker(digest, form, clean, contents.words)
     assessment = digest.assessment
@@ -441,7 +441,7 @@ def _best(examples: Iterable[Ranked]) -> list[Ranked]:
 
 
 def _example(change: PackageChange) -> Ranked | None:
-    """Return the newest version of a package as an example, with its rank; None unless it is new and built."""
+    """Return the newest version of a package as an example, with its rank; None unless a stack newly builds it."""
     added = {signature: count for signature, count in change.added_hashes.counts.items() if signature.stacks}
     version = newest({version for signature in added for version in signature.versions} or {""})
     had = change.before["versions"]

@@ -126,7 +126,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
         self.json = self._make_json() if Form.JSON in self.forms else b""
 
     def render(self, *, is_short: bool) -> RenderedDigest:
-        """Return the rendered digest; `is_short`, for those who refuse the whole, has totals and no attachments."""
+        """Return the rendered digest; a short one, for servers that refuse it whole, has totals and no attachments."""
         digest, head = self.digest, self.head
         table = None if is_short or not self.attach else _table(digest, readers=len(self.to))
         html, shown = self._mail(table, is_short=is_short)
@@ -231,7 +231,7 @@ def compact(html: str) -> str:
 
 
 def _table(digest: Digest, *, readers: int) -> Attachment | None:
-    """Return the changes of all tags as a CSV file; None if there are none, or too many for mails to `readers`."""
+    """Return the changes of all tags as a CSV file; None if there are none, or too many for so many `readers`."""
     tables = [tag.table for tag in digest.tags]
     size = sum(len(table.content) for table in tables)
     is_too_large = size > min(MOST_CSV, _MOST_FOR_ALL // max(1, readers))

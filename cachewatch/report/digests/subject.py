@@ -57,7 +57,7 @@ class Clause:
 
     @property
     def _class(self) -> str:
-        """The name of the texts in words.toml, below those of the kind, that fit best; "" for those of the kind."""
+        """The suffix of the entry in words.toml that fits, such as `gone` in `stack-removed.gone`; "" for none."""
         one = self.first.statement
         if one is None:
             return self.first.worst or ""
@@ -510,7 +510,7 @@ def title(digest: Digest, words: Words) -> str:
 
 
 def _is_named(clause: Clause, text: str, digest: Digest) -> bool:
-    """Tell whether the subject `text` names all items of a list; for an environment, at least all its packages."""
+    """Tell whether the subject `text` names all items of a list; for an environment, their packages suffice."""
     if not clause.is_list or digest.environment is None:
         return clause.is_list and all(item in text for item in clause.items)
     return clause.packages.issubset(re.findall(r"[^\s,;:]+", text))

@@ -127,7 +127,7 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
 
 
 def _of_branch(branch: str, said: str, digest: Digest, words: Words) -> str:
-    """Return the sentence `said`, after the name of the branch that it is about if readers pin a snapshot."""
+    """Return the sentence `said`; if readers pin a snapshot, the name of the branch that it is about comes first."""
     return words.say("todo", "about", tag=branch, said=said) if branch and digest.pinned else said
 
 
@@ -167,7 +167,7 @@ def went(digest: Digest) -> bool:
 
 
 def keeping_of(digest: Digest) -> dict[str, list[str]]:
-    """Return, by snapshot, the specs that it still has of builds that are gone or to be copied."""
+    """Return, by snapshot, the specs that it still has of builds that are gone or to be copied; none in a wait."""
     own, found = digest.assessment, dict[str, dict[str, None]]()
     for one in (*own.required, *own.to_copy, *own.gone):
         if one.home and is_plain(one.home) and not own.is_waiting:
@@ -296,7 +296,7 @@ def _specs_said(specs: Iterable[str], words: Words) -> str:
 
 
 def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
-    """Group actions on an environment that one command carries out together; each other action is a group of its own."""
+    """Group the actions on an environment that one command carries out; any other action is a group of its own."""
     groups: dict[object, list[Action]] = {}
     for one in actions:
         is_other = one.because is Because.ENVIRONMENT_LAST_OTHER  # which cannot be copied before it is named
@@ -311,7 +311,7 @@ def advice(digest: Digest, words: Words) -> str:
 
 
 def still_open(digest: Digest, words: Words) -> list[str]:
-    """Return sentences on what earlier digests asked for, with the days: the oldest first, lock files last."""
+    """Return sentences on what earlier digests asked for, with the days: the oldest first, but lock files last."""
 
     def order(group: Sequence[Action]) -> tuple[bool, str]:
         is_last = group[0].because in CONCRETIZED or group[0].verb is Verb.RECONCRETIZE
@@ -332,13 +332,13 @@ def still_open(digest: Digest, words: Words) -> list[str]:
 
 
 def _branch(action: Action, digest: Digest, words: Words) -> str:
-    """Return the branch that an action is about; "" unless readers pin a snapshot and could take it for that."""
+    """Return the branch that an action is about, which must be named if readers pin a snapshot; else ""."""
     is_other = action.because in ENVIRONMENT or action.verb in (*PINNED, Verb.WAIT) or is_snapshot(action.tag)
     return "" if is_other or not digest.pinned else tag_name(digest, action.source, action.tag, words)
 
 
 def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "", most: int = _MOST_ASKED) -> str:
-    """Return one sentence for actions that one command does; `prefix` chooses the text, `most` packages are named."""
+    """Return one sentence for actions that one command does; `prefix` is that of its key, `most` limits the names."""
     if group[0].because not in ENVIRONMENT:
         return _action(group[0], digest, words, prefix, most)
     assessment, parts = digest.assessment, list[str]()
@@ -394,7 +394,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
 
 
 def _others_there(because: Because, own: Sequence[Resolution], count: int, tag: str, words: Words) -> str:
-    """Return that other builds of `count` binaries are there; `own` are those of the binaries that can be named."""
+    """Return a clause that says that other builds of `count` binaries are there; `own` are the binaries to name."""
     is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
     is_unsure = any(one.lacks_compiler for one in own)
     is_same = all(one.left is Nearest.EQUAL for one in own)
@@ -539,7 +539,7 @@ def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
 
 
 def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN, start: str = "or") -> str:
-    """Return what lock files may name that was replaced later, without what was named before; "" if nothing."""
+    """Return what lock files may name that was replaced since, except what is said above; "" if there is nothing."""
     if task.because not in LOCK_FILES:
         return ""
     told = [] if digest.assessment.due else [name for names in _old_and_rebuilt(digest) for name in names]
