@@ -122,7 +122,7 @@ def _compare_batch(
     others: frozenset[str],
     contents: Iterable[Read],
 ) -> Batch:
-    """Compare documents; return the tally and the collected changes. Packages in `others` are only seen, not selected.
+    """Compare documents; return the tally and the collected changes. Packages in `others` are not selected.
 
     `is_pruned` says whether the tag is one from which specs that no stack builds are pruned.
     """
@@ -256,9 +256,8 @@ def statements_on(
 ) -> tuple[tuple[Statement, ...], tuple[Any, ...], Mapping[str, frozenset[Kind]]]:
     """Return all statements on the selected part of a tag, the collected held packages, and kinds by package.
 
-    A held package (in `tally.held`) is collected, and counted in `tally`, if one of its kinds is selected. The kinds
-    are those of held packages and of packages of renamed stacks, under the new names. `takes` tells whether a package
-    is selected.
+    Held packages (in `tally.held`) with a selected kind are collected, and counted in `tally`. Kinds are returned for
+    all held ones and for packages of renamed stacks, under the new names. `takes` tells whether a package is selected.
     """
     selected: Sequence[Items] = tally.seen.items if tally.selected is None else tally.selected
     part = None

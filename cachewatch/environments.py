@@ -147,7 +147,7 @@ def _read(path: Path, folders: Iterable[Path], wanted: str) -> bytes:
 
 
 def _parts(data: bytes, name: str) -> tuple[_Lock, dict[str, spec_nodes.Node], set[str]]:
-    """Return a lock file, and with those of included lock files its nodes by hash, and the hashes of its roots."""
+    """Return a lock file, its nodes by hash, and the hashes of its roots, both with those of included lock files."""
     try:
         lock = msgspec.json.decode(data, type=_Lock)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -175,7 +175,7 @@ def _lookup(nodes: Mapping[str, spec_nodes.Node]) -> spec_nodes.Lookup:
 
 
 def read_manifest(data: bytes, name: str) -> Environment:
-    """Return the environment in `data`, the bytes of a manifest; its specs have no hashes. Raises UsageError."""
+    """Return the environment in `data`, a manifest; its specs have no hashes. Raises UsageError if it is invalid."""
     try:
         manifest = load_yaml(data.decode("utf-8", "replace"))
     except UnreadableDocument as error:
@@ -245,7 +245,7 @@ class CacheContents(Struct, frozen=True):
 
 
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
-    """Return the specs of `packages` in a revision (HEAD:develop, say) of `opened`, which is called `repository`."""
+    """Return the specs of `packages` at `revision`, or REVISION:TAG; the result calls the catalogue `repository`."""
     found = resolve(opened, revision)
     return listed(list_revision(opened, found, packages.__contains__), repository)
 

@@ -63,7 +63,7 @@ class HttpError(SourceError):
         was_sent: bool = False,
         is_too_large: bool = False,
     ) -> None:
-        """`status` is that of the answer, None if there was none; if the request `was_sent`, it may have had an effect.
+        """`status` is the HTTP status, None if no answer came; if the request `was_sent`, it may have had an effect.
 
         `retry_after` is the number of seconds that the server asks to wait; None if it did not ask.
         """

@@ -176,7 +176,7 @@ class _Default(Struct, frozen=True):
 
 
 def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked: str = "") -> Repository:
-    """Open `repo`; if it is None, the repository around the working directory, the configured one, or one in it.
+    """Open `repo`; if None, the repository around the working directory, the configured one, or one in this folder.
 
     Tells the user which one is read, unless it is `repo` or around the working directory. Draws the progress of cloning
     on `line`. Raises UsageError if there is none; its message begins with `asked`.

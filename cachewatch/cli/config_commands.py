@@ -80,7 +80,7 @@ log_format = click.option(
 
 
 def reading(config: Config) -> AbstractContextManager[Context]:
-    """Return a `with` block in which the state of `config` is open read-only; it needs no write permission."""
+    """Open the state of `config` read-only, without write permission; `with` yields it and closes it at the end."""
     return working_on(config, open_to_read(config.database))
 
 
@@ -93,13 +93,13 @@ def elsewhere(config: Config) -> Iterator[Context]:
 
 @contextmanager
 def working_on(config: Config, database: Database) -> Iterator[Context]:
-    """Yield a context to work with in `database`, which is open, and close it at the end."""
+    """Yield a Context with the open `database`, and close the database at the end."""
     with closing(database):
         yield Context(config=config, database=database, log=open_log())
 
 
 def page(template: str, now: datetime, **values: Any) -> list[str]:
-    """Render `template` to lines for a terminal, with `values`, whose text is made harmless, and times as of `now`."""
+    """Render `template` to lines for a terminal; make texts in `values` harmless, and times relative to `now`."""
     plain = _harmless(msgspec.to_builtins(values, builtin_types=(datetime,)))
     times = {name: partial(show, zone=str(now.tzinfo)) for name, show in (("minute", minute), ("second", second))}
     return render(template, now=now, in_a_row=in_a_row, when=partial(_when, now=now), **times, **plain).splitlines()
@@ -186,7 +186,7 @@ def _unknown_since(repository: Repository, source: Source) -> Iterator[str]:
 
 
 def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, filters.Values]) -> Iterator[str]:
-    """Yield a message for each pattern that matches no value in the sources `seen`, or if no value matches all."""
+    """Yield a message for each pattern that matches no value in the sources `seen`, or one if no value matches all."""
     if not seen or not patterns:
         return
     values = {option: {value for each in seen.values() for value in each[option]}}

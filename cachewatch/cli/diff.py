@@ -216,7 +216,7 @@ def _note_not_compared(repository: Repository, named: tuple[str, str] | None, af
 
 
 def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
-    """Print which new packages and stacks their tag had before; does nothing if there is no history index."""
+    """Print which of the new packages and stacks their tag had some time before; needs a history index."""
     in_one_tag = [report for report in reports if report.before.tag == report.after.tag]
     new = [(one, report) for report in in_one_tag for one in report.statements if one.kind in _NEW]
     old, end = (new[0][1].before.revision, new[0][1].after.revision) if new else (None, None)
@@ -249,7 +249,7 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
 
 
 def _by_why(context: click.Context, names: Sequence[str], **options: str | None) -> bool | None:
-    """Compare two lock files or two hashes as `why` does; return whether they differ, None if `names` are others."""
+    """Compare two lock files or two hashes as `why` does; return whether they differ, None if `names` are neither."""
     with_effect = {"before", "after", "format_", "color", "output", "exit_code", "quiet"}
     if all(Path(name).suffix == ".lock" and Path(name).is_file() for name in names):
         what, arguments = "two lock files", ["--lock", *names]
@@ -364,7 +364,7 @@ def _checked(
     *,
     names_tags: bool,
 ) -> Iterator[bytes]:
-    """Yield `pieces`, with `names_tags` after a list of the compared tags if several; then check the `filters`."""
+    """Yield `pieces`, after a list of the compared tags if `names_tags` and there are several; then check `filters`."""
     tags = [safe(pair.after.tag or pair.before.tag or "") for pair in comparison.pairs]
     if names_tags and not filters["tag"] and len(tags) > 1:
         text = f"{len(tags):,} tags compared: {first_of(tags, _MOST_TAGS)} (--tag {tags[0]} selects one)"

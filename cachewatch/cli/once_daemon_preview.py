@@ -226,7 +226,7 @@ def _in_colours(text: str, listed: Sequence[Section]) -> Iterator[str]:
 
 
 def _stream(config: Config, subscription: str | None, name: str) -> Stream:
-    """Return the stream `name` (regular or urgent) of a subscription; None is the only one. Raises UsageError."""
+    """Return the stream `name` (regular or urgent) of `subscription`, or of the only one. Raises UsageError if none."""
     names = ", ".join(config.subscriptions) or "none"
     if not subscription and len(config.subscriptions) != 1:
         raise UsageError(f"preview needs a subscription; configured: {names}")

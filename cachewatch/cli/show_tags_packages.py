@@ -252,7 +252,7 @@ class _Catalogue:
         yield from (tables.ShownPackage(document, listing.side) for document in _documents(listing, self._line))
 
     def specs(self, beginnings: Sequence[str]) -> list[tables.ShownSpec]:
-        """Return the specs whose hashes begin with one of `beginnings`. Raises UsageError if one matches none."""
+        """Return the specs whose hashes begin with one of `beginnings`. Raises UsageError if one begins no hash."""
         listing = list_revision(*self._opened, Globs())
         wanted = [each.encode() for each in beginnings]
         matching = [
@@ -431,7 +431,7 @@ def _documents(
 
 
 def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Return the `names` that match. Raises UsageError (no package matches, if `what` is "package") if none do."""
+    """Return the `names` that match `patterns`. Raises UsageError (no `what` matches) if there are none."""
     wanted = Globs(patterns)
     chosen = list(filter(wanted, names))
     if patterns and not chosen:

@@ -78,7 +78,7 @@ _FILTERS = with_options(
 
 
 class _ListingGroup(SuggestingGroup):
-    """A group that calls its command `list`, with the options given, if no command is given."""
+    """A group that runs its command `list`, with the given options, if no command is given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert `list` before the options if no command is given."""
@@ -331,7 +331,7 @@ def _check_places(source: StatePlace, target: StatePlace) -> None:
 
 
 def _source_state(place: StatePlace, stack: ExitStack) -> Database:
-    """Open the state at `place` for reading, and lock it; a backup is first copied and upgraded, until `stack` ends."""
+    """Open the state at `place` to read; lock a folder until `stack` ends, copy and upgrade a backup first."""
     if isinstance(place, Path) and place.is_file():
         folder, backup = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-"))), place
         shutil.copyfile(backup, folder / NAME)

@@ -103,7 +103,7 @@ class ProgressLine:
         self._draw("" if share >= 1 else f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}{left}")
 
     def count(self, done: int) -> None:
-        """Count `done` more pieces as done, and draw how many are, for work whose total is unknown."""
+        """Count `done` more pieces, and draw how many are done so far; the total need not be known."""
         if self._is_shown:
             self._done += done
             self._draw(f"{self._doing}: {self._done:,}")

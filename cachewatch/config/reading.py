@@ -82,7 +82,7 @@ _HINTS = {
 def read_config(given: Path | None, *, with_secrets: bool = True) -> Config:
     """Read and check the file `given` (None is the usual one), and `subscriptions.d/*.yaml` beside it.
 
-    If not `with_secrets`, no secret is read now. Raises ConfigError, whose message lists every mistake with its line.
+    If not `with_secrets`, reads no secrets from files or variables. Raises ConfigError with every mistake and its line.
     """
     path = given or usual_config()
     if path is None:

@@ -193,7 +193,7 @@ def mistake(message: object) -> PydanticCustomError:
 
 
 def checked(parse: Callable[..., T], *values: Any) -> T:
-    """Return `parse(*values)`. Raises a pydantic error with the message of a UsageError."""
+    """Return `parse(*values)`. Raises a pydantic error in place of a UsageError, with its message."""
     try:
         return parse(*values)
     except UsageError as error:

@@ -313,7 +313,7 @@ class QuietTime(ConfigSection):
         return self
 
     def end_after(self, moment: datetime, zone: str) -> datetime | None:
-        """Return when this quiet time, or its quiet day, ends that contains `moment`; None if it is not quiet."""
+        """Return the end of the quiet time, or of its quiet day, that contains `moment`; None if none does."""
         if (self.start and moment < self.start) or (self.end and moment >= self.end):
             return None
         if not self.days:

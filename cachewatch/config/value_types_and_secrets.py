@@ -95,7 +95,7 @@ def parse_listen(text: str) -> str:
 
 
 def url_parser(*schemes: str) -> Callable[[str], str]:
-    """Return a function that checks URLs with these schemes; their messages leave out the URL, a secret perhaps."""
+    """Return a function that checks URLs with these schemes; its errors do not show the URL, which may be secret."""
 
     def parse(text: str) -> str:
         example = f"write one that begins with {' or '.join(f'{scheme}:' for scheme in schemes)}"
@@ -223,7 +223,7 @@ def check_name(name: str) -> str:
 
 
 def path_in(folder: Path, text: str) -> Path:
-    """Return the path `text`, which may be relative to `folder` or begin with ~. Raises ConfigError if it is none."""
+    """Return the path `text`, which may be relative to `folder` or begin with ~. Raises ConfigError if it is empty."""
     try:
         return folder / Path(_text(text)).expanduser()
     except RuntimeError as error:
@@ -416,7 +416,7 @@ def _found(given: Given, context: ConfigContext) -> str:
 
 
 def find_secret_file(folder: Path, name: str) -> Path:
-    """Return the path of a secret file (systemd's, or in `folder`). Raises ConfigError if everybody may read it."""
+    """Return the path of a secret file (systemd's, or in `folder`). Raises ConfigError if missing or open to all."""
     credentials = os.environ.get("CREDENTIALS_DIRECTORY")
     if credentials and "/" not in name and Path(credentials, name).exists():
         return Path(credentials, name)

@@ -39,7 +39,7 @@ MAX_MESSAGE = 300
 
 
 def check(signatures: Mapping[Signature, int], facts: Facts) -> None:
-    """Raise UnreadableDocument if a document exceeds a limit; `signatures` maps those of its specs to their number."""
+    """Raise UnreadableDocument if a document exceeds a limit; `signatures` has the number of specs of each."""
     _limit(len(signatures), MAX_UNLIKE, "has {} specs that differ in more than their hash")
     places = sum(len(signature.versions) * len(signature.stacks) for signature in signatures)
     _limit(places, MAX_PLACES, "has {} versions in stacks")
@@ -301,7 +301,7 @@ def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
 
 
 def write_tags_file(stacks: Mapping[str, Collection[str]]) -> bytes:
-    """Return a tags file, from the stacks of each tag, to which the union stack is added; tags are in usual order."""
+    """Return the bytes of a tags file: each tag, in the usual order, with its stacks and the union stack."""
     listed = [{"name": tag, "stacks": sorted({*stacks[tag], UNION_STACK})} for tag in in_order(stacks)]
     return yaml.safe_dump(listed, sort_keys=False, width=1000).encode() if listed else b""
 
@@ -348,7 +348,7 @@ def claim_of(content: bytes) -> Claim | None:
 
 
 def recognize(layout: Layout, claims: Mapping[str, Claim | None]) -> Recognized:
-    """Return the documents among the files `claims`: by path, what `claim_of` each returned, None for no document."""
+    """Return the documents among some files; `claims` has what `claim_of` returned for each file, by path."""
     documents: dict[tuple[str, str], list[str]] = {}
     diagnostics: list[Diagnostic] = []
 
@@ -375,9 +375,9 @@ def recognize(layout: Layout, claims: Mapping[str, Claim | None]) -> Recognized:
 def _replaced(
     documents: Mapping[tuple[str, str], Sequence[str]], others: Iterable[str]
 ) -> Mapping[tuple[str, str], str]:
-    """Return, by tag and package, the path in `others` (no documents) where that tag would have that document.
+    """Return, by tag and package, the path of a file in `others` (no documents) where the tag would have the document.
 
-    Where a tag has documents is known by its others, such as `docs/v1/*.md`; only packages of other tags count.
+    That is where the tag has other documents, such as `docs/v1/*.md`; only packages that another tag has count.
     """
     tags, known = ({place[part] for place in documents} for part in (0, 1))
     if len(tags) < 2 or not others:

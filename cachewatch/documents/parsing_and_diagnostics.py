@@ -92,8 +92,7 @@ TOO_LARGE = f"larger than {front_matter.MAX_BYTES // 2**20} MiB, which no docume
 def parse(data: bytes, path: str, known: KnownRecords | None = None, *, package: str = "") -> Document:
     """Parse the bytes of a document, in any form since 2022; `path` is for diagnostics. Raises a DocumentError.
 
-    `package` is the package to which the document belongs by its path; if "", its title says that. Documents that are
-    parsed with the same `known` share equal signatures, as one object.
+    `package` is that of its path; "" means the title. Documents that share `known` share equal signatures, too.
     """
     try:
         return _parse(data, path, known or KnownRecords(), package)
@@ -184,7 +183,7 @@ def read(documents: Documents, readers: Readers) -> Iterator[Read]:
 def parse_side(
     blob: Blob | None, content: Content | None, known: KnownRecords, package: str = ""
 ) -> Document | Diagnostic | None:
-    """Return the parsed document of `package`; a diagnostic if it is unusable; None if `blob` or `content` is."""
+    """Return the parsed document of `package`; a diagnostic if it is unusable; None if `blob` or `content` is None."""
     if blob is None or content is None:
         return None
     if isinstance(content, str):
@@ -197,7 +196,7 @@ def parse_side(
 
 
 def about_pair(pair: Read) -> Piece:
-    """Return the ids of a pair of documents and their size, which set the limits of the worker that compares them."""
+    """Return the ids and the total size of a pair of documents, by which the worker limits its time."""
     documents, *contents = pair
     names = tuple(blob.name if blob else "" for blob in (documents.before, documents.after))
     return Piece(names, sum(len(content) for content in contents if isinstance(content, bytes)))

@@ -246,7 +246,7 @@ def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) ->
 
 
 def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
-    """Return the bytes of a package's `graph.json`, with sorted groups and specs; `specs` are those, by hash."""
+    """Return the bytes of `graph.json` for a package with these `specs`, given by hash; groups and specs are sorted."""
     shared = shared_names(specs)
     groups: defaultdict[bytes, list[bytes]] = defaultdict(list)
     for spec_hash in sorted(specs):

@@ -81,7 +81,7 @@ def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED
 
 @contextmanager
 def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
-    """Yield the shared write lock of a clone; first remove what killed gits left, up to `seconds` later if one runs."""
+    """Yield the shared write lock of a clone; first wait `seconds` to be alone, and remove what killed gits left."""
     with _opened(folder, "running", _NEEDED) as lock:
         with exclusive(lock, seconds) as is_alone:
             _tidy(folder, is_alone=is_alone)
@@ -138,7 +138,7 @@ def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> G
 
 
 def usable_bytes(folder: Path) -> int:
-    """Return how many bytes a fetch into `folder` may write. Raises BrokenSource if less than the reserve is free."""
+    """Return how many bytes a fetch into `folder` may write. Raises BrokenSource if 512 MiB or less are free."""
     free = shutil.disk_usage(folder.parent).free
     if free <= RESERVE:
         raise BrokenSource(
@@ -166,7 +166,7 @@ def damage(folder: Path, *, thoroughly: bool) -> str:
 
 
 def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str]:
-    """Return the ids of the objects of `commits`, at or below `paths`, that are missing. Raises DamagedClone."""
+    """Return the ids of missing objects of `commits`, at or below `paths`. Raises DamagedClone if git fails."""
     options = ["--objects", "--no-object-names", "--missing=print", "--no-walk", "--stdin"]
     result = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
     if result.code or "error:" in result.error:

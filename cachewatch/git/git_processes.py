@@ -126,10 +126,7 @@ class Process(git.Git.AutoInterrupt):
     def listen(
         self, *, silence: float = float("inf"), most: int = _LARGEST_OUTPUT, report: Report | None = None
     ) -> GitResult:
-        """Wait for git and return its result; end git after its time, `silence` seconds, or `most` bytes.
-
-        `silence` is the longest time without a message. `report` gets each line of git's messages.
-        """
+        """Return the result of git; end it after its time, `silence` seconds without messages, or `most` bytes."""
         output, messages, last_message, tell = bytearray(), b"", monotonic(), report or (lambda _: None)
         deadline = last_message + self.seconds
         try:
@@ -317,7 +314,7 @@ def _guards(seconds: float, largest_file: int | None) -> list[str]:
 
 @cache
 def git_version(path: str) -> tuple[int, ...]:
-    """Return the version of git on the search path `path` as three numbers, or () if unknown. Raises BrokenSource."""
+    """Return the version of git on the search path `path`: 3 numbers, () if unknown. Raises BrokenSource if none."""
     if which("git", path=path) is None:
         raise BrokenSource(_NO_GIT)
     with suppress(GitError, SourceError, LookupError, ValueError):

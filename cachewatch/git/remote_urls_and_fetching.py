@@ -65,7 +65,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
 
 def redact(text: str, address: str = "") -> str:
-    """Replace user, password and query of every URL in `text` by "...", and wherever they are, those of `address`."""
+    """Replace user, password and query of each URL in `text` by "...", and those of `address` wherever they occur."""
     words: list[str] = []
     with suppress(ValueError):
         parts = urlsplit(address)
@@ -183,7 +183,7 @@ class Remote:
         return _BRANCH.fullmatch(name) is not None and self._list(NAME, f"refs/tags/{name}") != ""
 
     def fetch(self, folder: Path, *what: str, ids: Sequence[str] = (), is_partial: bool = False) -> None:
-        """Fetch `what` (refspecs or commits) with history, or only the objects `ids`; `is_partial` omits contents."""
+        """Fetch `what` (refspecs, commits) with history, or only objects `ids`; if `is_partial`, without contents."""
         options = ["--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance", "--prune"]
         options += ["--update-shallow", "--progress" if self._silence or self._report else "--quiet"]
         # With several refspecs, git would fail for ever where a branch gave way to one below it, as in topic and topic/x.

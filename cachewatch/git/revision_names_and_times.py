@@ -34,7 +34,7 @@ class Revision(Struct, frozen=True):
     """One commit of a catalogue, with the tag of the catalogue that its name selects, if any.
 
     name: the name that the user wrote.  commit: the full id.  tag: a tag of the catalogue; None if `name` selects none.
-    time: when it was committed, or None.  has_impossible_date: whether that is after the year 9999; `time` is then in it.
+    time: when it was committed, or None.  has_impossible_date: whether that is beyond the calendar; `time` is in 9999.
     is_of_folder: whether it is a temporary commit made from a folder, whose id is never shown.
     side: returns it as a side of a comparison.
     """
@@ -61,7 +61,7 @@ class Revision(Struct, frozen=True):
 def resolve(repository: Repository, name: str) -> Revision:
     """Return the revision that `name` means; `:TAG` at its end selects a tag. Raises UnknownRevision, with a hint.
 
-    `name` is anything that git resolves, or a time, for the newest revision until then: `3 days ago`, or a day (UTC).
+    `name` is anything that git resolves, or a time: the newest revision until then. A date is the end of a day (UTC).
     """
     now = datetime.now(UTC)
     revision, colon, tag_name = name.rpartition(":")
@@ -80,7 +80,7 @@ def resolve(repository: Repository, name: str) -> Revision:
 
 
 def resolve_upstream(repository: Repository, name: str) -> Revision:
-    """Resolve `name` like `resolve`; if it is unknown, first fetch the git tag of that name."""
+    """Resolve `name` like `resolve`; if it is unknown, fetch the git tag of that name, and try again."""
     try:
         return resolve(repository, name)
     except UnknownRevision as error:
@@ -92,7 +92,7 @@ def resolve_upstream(repository: Repository, name: str) -> Revision:
 
 
 def file_of(repository: Repository, name: str) -> tuple[Revision, str, Object] | None:
-    """Return the revision, path and content of the file REVISION:PATH `name`; None if there is no such file."""
+    """Return the revision, path and git object of the file `name` (REVISION:PATH); None if there is no such file."""
     revision, _, path = name.partition(":")
     file = _ask(repository, name) if revision and path and name.isprintable() else None
     return (resolve(repository, revision), path, file) if file is not None and file.type == "blob" else None
@@ -137,7 +137,7 @@ def _listed(repository: Repository, *asked: str) -> list[str] | None:
 
 
 def chain_between(repository: Repository, before: Revision, after: Revision) -> tuple[Revision, ...]:
-    """Return all revisions from `before` to `after`, oldest first; just these two if they are over 500 steps apart."""
+    """Return all revisions from `before` to `after`, oldest first; only these two if no 500 steps join them."""
     chain: list[Revision] = []
     for revision in islice(back_from(repository, after.commit), _MOST_STEPS + 1):
         if revision.commit == before.commit:

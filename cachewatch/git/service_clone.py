@@ -107,7 +107,7 @@ class ServiceClone:
         return Repository(self.folder, self.layout, is_ours=True, obtain=self.obtain, fetch_tag=self.fetch_tag)
 
     def pin(self, commit: str) -> None:
-        """Pin `commit`, so that it is never deleted, and fetch its missing documents. Raises UnknownRevision."""
+        """Pin `commit` against deletion, and fetch its missing documents. Raises UnknownRevision if it is not here."""
         if _commit_of(self.folder, commit) is None or self._absent(self.folder, commit):
             with self._updating():
                 self._make_whole(self._remote, self.folder, commit)
@@ -194,7 +194,7 @@ class ServiceClone:
         raise SourceError(f"{remote.name}: the branch {tip.branch!r} moves on faster than it can be fetched")
 
     def _make_whole(self, remote: Remote, folder: Path, commit: str) -> None:
-        """Fetch the documents of `commit` that a partial clone lacks. Raises UnknownRevision without `commit`."""
+        """Fetch the documents of `commit` that a partial clone lacks. Raises UnknownRevision if it is not here."""
         if commit == self._whole and folder == self.folder:
             return
         if _commit_of(folder, commit) is None:

@@ -41,7 +41,7 @@ Bases = Mapping[str, Mapping[str, Revision]]
 
 
 class RestoredDocument(Struct, frozen=True):
-    """An earlier document, to which places were added that the package lost and has again, as last reported."""
+    """An earlier document with places added: those that the package lost and has again, as last reported."""
 
     blob: Blob  # names no object in git
     content: bytes
@@ -95,7 +95,7 @@ def compare_revisions(
     trees: CompareTrees = TreeDifference,  # this and `count` may cache results
     count: Callable[[Repository, Revision, Revision], int | None] = count_between,
 ) -> Comparison:
-    """Find which documents differ, in the tag of `before` or `after`, or else in each wanted tag. Raises UsageError."""
+    """Find which documents differ, in the tag of `before` or `after`, else each wanted tag. Raises UsageError."""
     wanted_package = cache(wanted_package)
     commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
     had, has = (tags_of(repository, side, sorted(commits - {side.commit})) for side in (before, after))
@@ -193,7 +193,7 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
 def document_in(
     repository: Repository, commit: str, tag: str, package: str, others: Collection[str] = ()
 ) -> Blob | str | None:
-    """Return the document of `package` in `tag` of a commit; None if there is none; a text if it is unreadable: why."""
+    """Return the document of `package` in a commit's `tag`, None if there is none, or why it is unreadable."""
     tree = _tree_in(repository, commit, tag, others)
     return document_of(repository, folder_of(repository, tag), tree, package)
 
@@ -235,7 +235,7 @@ def tags_of(repository: Repository, revision: Revision, others: Collection[str] 
 def _states(
     repository: Repository, before: Revision, after: Revision, *, had: Folders, has: Folders, wanted: Wanted
 ) -> Iterator[tuple[TagState, TagState]]:
-    """Yield pairs to compare: the named tag or each wanted one, before and after; a new snapshot with the last."""
+    """Yield pairs to compare: the states of the named tag or each wanted one; a new snapshot and its predecessor."""
     old, new = had.ids, has.ids
     if before.tag or after.tag:
         tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""

@@ -35,7 +35,7 @@ _TREES_AT_ONCE = 1024
 
 
 class MadeTree(str):
-    """The id of a tree that was made here, not in git, as a folder like `_cache/` would have it, and its entries."""
+    """The id and entries of a tree that was made here, as a folder like `_cache/` would have it; git has none."""
 
     __slots__ = ("entries",)
     entries: "TreeEntries"
@@ -62,7 +62,7 @@ def folder_of(repository: Repository, tag: str) -> str:
 
 
 def _entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, TreeEntry]]:
-    """Yield the name and the entry of each entry of a tree; `content` is git's, with ids of `id_bytes` bytes."""
+    """Yield name and TreeEntry of each entry in a tree; `content` is git's form of it, with ids of `id_bytes` bytes."""
     position = 0
     while position < len(content):
         space = content.index(b" ", position)
@@ -168,7 +168,7 @@ class TreeDifference:
 
 
 def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, str | None]]) -> list[Blob]:
-    """Return the documents of the packages in `trees`, pairs of a name and a tree's id; `folder` is the tag's."""
+    """Return the documents of the packages in `trees`, pairs of a name and a tree's id; `folder` is the tag's path."""
     entries = _document_entries(repository, (tree for _, tree in trees))
     found = zip(trees, entries, strict=False)
     named = (blob_of(folder, name.decode(), entry) for (name, _), entry in found if not problem_of(entry))
@@ -226,7 +226,7 @@ def _document_entries(repository: Repository, trees: Iterator[str | None]) -> It
 
 
 def problem_of(entry: TreeEntry | None) -> str:
-    """Return why the entry of a document is unusable; "" if it is usable, or None."""
+    """Return why `entry`, which is that of a document, is unusable; "" if it is usable or None."""
     mode, _, paths = entry or (_FILES[0], "", ())
     if mode in _FILES:
         return ""
@@ -244,7 +244,7 @@ def blob_of(folder: str, package: str, entry: TreeEntry | None) -> Blob | None:
 
 
 def tree_of_entry(entry: TreeEntry | None) -> str | None:
-    """Return the id of the tree of the folder `entry`; None if it is no folder, or None."""
+    """Return the id of the tree of `entry`; None if `entry` is None or no folder."""
     return entry[1] if entry is not None and entry[0] == _FOLDER else None
 
 
@@ -345,8 +345,8 @@ def _has_document(repository: Repository, tree: str, depth: int) -> bool:
 def catalogue_of(repository: Repository, commit: str, others: Collection[str] = ()) -> str | None:
     """Return the id of the catalogue's tree in `commit` (with a folder for each tag); None if it has no documents.
 
-    A document that only the commits `others` have counts as unreadable, not as removed, if its file has other content
-    now, or if a link or module is in the place of the file or of a folder above.
+    A document that only the commits `others` have counts as unreadable, not as removed, if its file is no document now,
+    or if a link or module is in the place of the file or of a folder above.
     """
     if (tree := stored_catalogue(repository, commit)) is not None:
         return tree  # where a file is a document by its name
@@ -442,7 +442,7 @@ def _odd_at(repository: Repository, commit: str, path: str) -> tuple[bytes, str]
 
 
 def _files(repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
-    """Return the path and id of each file of `commit` that may be a document, to judge by its path."""
+    """Return the path and id of each file of `commit` that may be a document, judging by its path."""
     layout = repository.layout
     root = _tree_at(repository, commit, layout.folder)
     found = _differing(repository, f"{layout.folder}/" if layout.folder else "", None, root)
@@ -450,7 +450,7 @@ def _files(repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
 
 
 def _differing(repository: Repository, start: str, before: str | None, after: str | None) -> Iterator[tuple[str, str]]:
-    """Yield path and id of each file in only one of two trees that may be a document; `start` begins the paths."""
+    """Yield path and id of each possible document that only one of two trees has; paths begin with `start`."""
     waiting, entries = [(start, before, after)], 0
     while waiting:
         place, *pair = waiting.pop()
@@ -484,7 +484,7 @@ def _folder(repository: Repository, tree: str | None) -> _Folder:
 
 
 def documents_beside(repository: Repository, *commits: str) -> list[str]:
-    """Return the paths of some documents outside `_cache/`: of one commit, or those that differ between two."""
+    """Return the paths of documents outside `_cache/` in one commit, or that differ between two; at most 100."""
     roots = [root.id for commit in commits if (root := repository.objects().get(f"{commit}:"))]
     files = _differing(repository, "", *[None, *roots][-2:])
     try:
