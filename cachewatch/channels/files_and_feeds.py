@@ -185,7 +185,7 @@ class FeedChannel(PublishedChannel):
     _config: FeedConfig
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one message: the feed entry of the digest, and data on the feed. Equal keys give equal entry ids."""
+        """Return one message: the feed entry of the digest, with an id made from its key, and data on the feed."""
         name, addresses = rendered.subscription, (self._config.url, self._config.page)
         url, page = (one_line((each or "").replace("{subscription}", name), 2000) for each in addresses)
         feed_id, updated = url or urn(f"cachewatch:{name}"), timestamp(rendered.created)

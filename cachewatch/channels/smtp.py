@@ -83,7 +83,7 @@ def _of_failure(step: str, error: OSError) -> DeliveryResult:
 
 
 class Session(smtplib.SMTP):
-    """The client of smtplib, which also limits the time of an attempt and the size of replies, and records its step."""
+    """The client of smtplib, which also limits the time of an attempt and the size of replies."""
 
     def __init__(self, config: Smtp) -> None:
         self.step = _CONNECTING

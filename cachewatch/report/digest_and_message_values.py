@@ -39,7 +39,7 @@ class Outage(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """A remark on a comparison: `key` names its text in the table `[notes]` of words.toml, which `values` fill."""
+    """A remark on a comparison: its text is `key` in the table `[notes]` of words.toml; `values` fill that text."""
 
     key: str
     values: Mapping[str, str] = {}

@@ -418,7 +418,7 @@ class CsvPacker:
         self._size = 0
 
     def add(self, lines: bytes) -> None:
-        """Add lines of CSV whose first cell, the tag, is empty; it is filled in."""
+        """Add lines of CSV whose first cell is empty; the tag is put there."""
         self._size += len(lines)
         if lines and len(self._packed) <= self._most:
             self._gzip = self._gzip or zlib.compressobj(6, wbits=31)

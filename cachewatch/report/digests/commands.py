@@ -110,7 +110,7 @@ def _either(commands: Sequence[str], moves: Sequence[Action], words: Words, *, i
 
 
 def _copying(words: Words) -> list[str]:
-    """Return the commands that copy what is installed to a mirror of the readers."""
+    """Return the commands with which readers copy what is installed to a mirror of their own."""
     return [
         *_comment(words.text("todo", "copy_all")),
         f"spack -e . mirror add --unsigned own {blank('OWN')}",

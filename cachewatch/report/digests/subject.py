@@ -349,7 +349,7 @@ class Clause:
         return "counted" if wave.of is not None else "nearly" if share >= NEARLY_ALL else "part"
 
     def _also(self, one: Statement) -> str:
-        """Return a text that names packages which changed their version, too, and have rows of their own; or ""."""
+        """Return a text on packages with the same change and another version, which have rows of their own; or ""."""
         names = {
             line.package
             for tag in self.first.tags
@@ -361,7 +361,7 @@ class Clause:
         return self._words.say(self.path, "also", len(names), names=named) if names else ""
 
     def _in_stacks(self, one: Statement) -> str:
-        """Return the stacks in which values changed, ` in e4s`; "" if a migration left the old ones in no stack."""
+        """Return the stacks in which values changed, ` in e4s`; "" if all stacks changed, unless the values are gone."""
         is_named = one.kind is StatementKind.NO_LONGER or not one.is_everywhere
         return f" in {stacks_named(one.stacks)}" if is_named and one.stacks else ""
 

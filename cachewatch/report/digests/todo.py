@@ -394,7 +394,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
 
 
 def _others_there(because: Because, own: Sequence[Resolution], count: int, tag: str, words: Words) -> str:
-    """Return a clause that says that other builds of `count` binaries are there; `own` are the binaries to name."""
+    """Return a clause: other builds of `count` binaries are (still) there; `own` are the binaries to name."""
     is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
     is_unsure = any(one.lacks_compiler for one in own)
     is_same = all(one.left is Nearest.EQUAL for one in own)
@@ -560,7 +560,7 @@ def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OP
 
 
 def widened(task: Action, digest: Digest) -> Action:
-    """Return `task`, on lock files older than a day, with the day of this digest if all before it are outdated now."""
+    """Return `task`, on lock files before a day, with the day of this digest if all before that are outdated now."""
     old, rebuilt = _old_and_rebuilt(digest)
     tags = {(tag.source, tag.report.tag) for tag in _same_tags(digest)}
     is_all = rebuilt and not (old or digest.assessment.due) and tags == {(task.source, task.tag)}
