@@ -361,7 +361,7 @@ class Clause:
         return self._words.say(self.path, "also", len(names), names=named) if names else ""
 
     def _in_stacks(self, one: Statement) -> str:
-        """Return the stacks in which values changed, ` in e4s`; "" if all stacks changed, unless the values are gone."""
+        """Return the stacks in which values changed, ` in e4s`; "" if all did, unless the values are gone."""
         is_named = one.kind is StatementKind.NO_LONGER or not one.is_everywhere
         return f" in {stacks_named(one.stacks)}" if is_named and one.stacks else ""
 
