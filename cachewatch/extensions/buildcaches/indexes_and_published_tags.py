@@ -126,7 +126,7 @@ _decode_record = msgspec.json.Decoder(_IndexRecord).decode
 
 
 def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> CacheIndex:
-    """Parse the index `content`; with `wants_graph`, also its dependency graph. `where` is its address, for messages.
+    """Parse the index `content`, and its dependency graph if `wants_graph`; messages name the address `where`.
 
     Unreadable records are listed in `diagnostics`. Raises SourceError if `content` is not a whole index.
     """

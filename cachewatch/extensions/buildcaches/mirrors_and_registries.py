@@ -121,7 +121,7 @@ class FolderMirror:
             raise SourceError(f"{path}: there is no such folder")
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:  # noqa: ARG002
-        """Return the file at `path`, or None if it is missing. Raises TooLarge above `size` bytes or `max_index`."""
+        """Return the file at `path`, or None if it is missing. Raises TooLarge above `size` (or `max_index`) bytes."""
         try:
             return MirrorFile(read_inside(self._path, _relative(path), most=size or self.max_index))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -295,7 +295,7 @@ def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> Ind
 def _fetch_listed(
     mirror: CacheMirror, layout: str, path: str, known: Validator, blob_of: Callable[[bytes, str], _Blob]
 ) -> IndexFile | None:
-    """Return the index that the manifest at `path` lists, as `blob_of` reads it; None if it still has `known`."""
+    """Return the index that the manifest at `path` lists, or None if it is `known`; `blob_of` reads the manifest."""
     known = known if known.layout == layout else Validator()
     file = mirror.get(path, etag=known.etag, size=_LARGEST_MANIFEST)
     if file is None:

@@ -93,7 +93,7 @@ def record(
     """Record the current contents of `cache` in the bare repository at `repository`; create it if it is missing.
 
     Unless `is_confirmed`, a tag is held back (not recorded) if it is empty, or if it or a stack lost nine tenths of its
-    specs. `tell` is called with a text on each step. Raises SourceError, and writes nothing, if all is unreadable.
+    specs. `tell` is called with a text on each step. Raises SourceError, and writes nothing, if `cache` is unreadable.
     """
     tell(f"reading the index of {cache.address}")
     with closing(CacheSource(cache, wants_graph=True)) as source, open_recording(repository) as recording:
@@ -170,7 +170,7 @@ class _Work(Struct):
         return counts
 
     def _suspicion(self, published: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
-        """Return why a tag lost too much, or "". `has` counts its specs by stack; `before` has its recorded files."""
+        """Return why a tag is suspicious, or "". `has` counts its specs by stack; `before` has its recorded files."""
         if not has[UNION_STACK]:
             is_unread = any(diagnostic.is_loss for diagnostic in published.diagnostics)
             unread = "none of its records can be read, maybe because its form is newer"

@@ -218,7 +218,7 @@ Meaning = tuple[str, frozenset[str] | None]  # a package, and those of its hashe
 def find_asked(
     repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str
 ) -> tuple[Meaning, Revision | None, Revision]:
-    """Return what `text` means, and two revisions to compare: `between`, or that which added the specs, and its parent.
+    """Return what `text` means, and two revisions to compare, the older first: `between`, or the step that added it.
 
     The older one is None if the first revision has the specs. Raises UnknownRevision if the tag never had them.
     """
@@ -300,7 +300,7 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
 
 
 def _meaning(graph: RecordedGraph, text: str) -> Meaning | None:
-    """Return what `text`, a hash or PACKAGE[@VERSION], means, or None; unreadable documents are not searched."""
+    """Return what `text` (a hash or PACKAGE[@VERSION]) means, or None; no hash is found in unreadable documents."""
     match = _PACKAGE.fullmatch(text)
     if match is not None and match["name"] in graph.folders:
         package, versions = match.groups()
@@ -323,7 +323,7 @@ def _meaning(graph: RecordedGraph, text: str) -> Meaning | None:
 def _birth(
     repository: Repository, until: Revision, tag: str, package: str, hashes: frozenset[str] | None
 ) -> tuple[Revision | None, Revision]:
-    """Return (parent, revision): the newest revision that added any of `hashes` or, for None, changed the package."""
+    """Return the newest step, as (parent, revision), that added any of `hashes` or, for None, changed the package."""
     document = document_in(repository, until.commit, tag, package)
     path = document.path if isinstance(document, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
     printed = repository.run(["rev-list", "--first-parent", until.commit, "--", path]).decode().split()

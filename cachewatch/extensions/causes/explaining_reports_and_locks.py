@@ -86,7 +86,7 @@ class RepositoryCauses:
     ) -> Coverage:
         """Return `coverage` with the causes why `tags` (pairs of commit and tag) have its specs with other hashes only.
 
-        One of `folders`, if any, must contain the lock file, links resolved. Pass errors to `warn` and change nothing.
+        The file `lock` must lie in one of `folders`, if any. On error, call `warn` and return `coverage` unchanged.
         """
         replaced = tuple(
             (one.need.package, one.need.hash, one.others[0])
@@ -131,7 +131,7 @@ def _find_rebuilt(git_dir: str, before: State, after: State) -> tuple[RebuiltSpe
 
 
 def rebuilt_in(step: GraphStep) -> tuple[RebuiltSpecs, ...]:
-    """Return the specs that were rebuilt in a step, with causes; none of unreadable packages or without a graph."""
+    """Return the specs rebuilt in a step, with causes; skip unreadable packages, and all if a graph is missing."""
     rebuilt: list[RebuiltSpecs] = []
     for package in step.packages if step.is_recorded else ():
         with suppress(DocumentError):

@@ -42,7 +42,7 @@ class _GraphSpec(NamedTuple):
 
     @property
     def compilers(self) -> Mapping[str, str]:
-        """The compilers of the spec by language; under "" that which its node names if no dependency is one."""
+        """The compilers of the spec by language. If no dependency is a compiler, "" has the one that its node names."""
         found = {language: self.label(edge) for edge in self.compiler_edges for language in edge.languages}
         return found or ({"": self.node.compiler} if self.node.compiler else {})
 
@@ -55,7 +55,7 @@ class _GraphSpec(NamedTuple):
 def _compare_specs(
     old: GraphNode, new: GraphNode, before: Graph, after: Graph
 ) -> tuple[Sequence[Cause], Sequence[tuple[Dependency, Dependency]]]:
-    """Return the differences of two specs of a package in themselves, and their dependencies in pairs (old, new)."""
+    """Return how two specs of a package differ themselves, and pairs (old, new) of their dependencies."""
     had, has = _GraphSpec(old, old.dependencies, before), _GraphSpec(new, new.dependencies, after)
     compilers = _compiler_changes(had, has)
     is_rewritten = had.names_its_compiler is not has.names_its_compiler
@@ -161,7 +161,7 @@ def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
 
 
 class _Compared(NamedTuple):
-    """The differences of two specs in themselves, and the pairs of their dependencies that differ."""
+    """How two specs differ themselves, and the pairs of their dependencies that have different hashes."""
 
     own: frozenset[Cause]
     below: Sequence[SpecPair]

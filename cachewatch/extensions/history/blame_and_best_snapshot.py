@@ -63,7 +63,7 @@ class Life(Struct, frozen=True):
 
 
 class Blame(Struct, frozen=True, tag_field="schema", tag="cachewatch.blame/2"):
-    """The answer to `cachewatch history blame`. `died` is the revision that removed the hash from all tags, or None."""
+    """The answer to `cachewatch history blame`. `died` is when the last document lost the hash; None if one has it."""
 
     indexed: IndexPoint
     hash: str

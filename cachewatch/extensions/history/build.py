@@ -60,7 +60,7 @@ def _units(tasks: Sequence[Task]) -> list[Unit]:
 
 
 def in_jobs(repository: Repository, jobs: int) -> Engine:
-    """Return an engine, which reads the documents of units, that uses `jobs` processes, or only this one for 1."""
+    """Return an engine, a function that reads units, which uses `jobs` processes, or this one if `jobs` is 1."""
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
         answers = in_processes(lambda: partial(_answer, repository.reopened() if jobs > 1 else repository), units, jobs)
@@ -141,7 +141,7 @@ class IndexUpdate(Struct, frozen=True):
 def bring_up_to_date(
     repository: Repository, path: Path, engine: Engine, *, progress: IndexProgress = _TELL_NOBODY, end: str = "HEAD"
 ) -> IndexUpdate:
-    """Index all revisions up to `end`. Raises AnotherInstance while another process does so, or StateError."""
+    """Index all revisions up to `end`. Raises AnotherInstance if another process writes the index, or StateError."""
     schema.check_is_index(path)
     with locked(path), closing(schema.open_for_writing(path)) as connection, schema.translating_errors(path):
         return _IndexBuild(repository, path, connection, engine, progress).run(first_parents(repository, end))
@@ -150,7 +150,7 @@ def bring_up_to_date(
 def ask_index(
     repository: Repository, commit: str, question: Callable[[Index], Reply], *, jobs: int, progress: IndexProgress
 ) -> Reply:
-    """Return the answer of an index that has `commit`: the updated one of `repository`, or else a temporary one."""
+    """Ask `question` of an index that has `commit`: that of `repository`, brought up to date, or a temporary one."""
     path, engine = schema.index_path(None, repository.shared_git_dir), in_jobs(repository, jobs)
     if not has(path, commit):
         bring_up_to_date(repository, path, engine, progress=progress)
@@ -181,7 +181,7 @@ class _IndexBuild(Struct):
     unreadable: int = 0
 
     def run(self, revisions: Sequence[ChainRevision]) -> IndexUpdate:
-        """Index those of `revisions`, the whole chain, that are new; build an index with other revisions anew."""
+        """Index the new ones of `revisions` (the whole chain); if the index has others, build all of it anew."""
         stored, common = self._one("SELECT count(*) FROM revision"), common_length(self.connection, revisions)
         if common < stored:
             if not common:
@@ -200,7 +200,7 @@ class _IndexBuild(Struct):
         return IndexUpdate(self._indexed() - before, self.versions, stored - common, self.unreadable)
 
     def _check_is_of_repository(self, stored: int) -> None:
-        """Raise UsageError if the index, of `stored` revisions, is that of another repository ($CACHEWATCH_HISTORY)."""
+        """Raise UsageError if the index is that of another repository; `stored` is its number of revisions."""
         folder = self.repository.shared_git_dir
         if self.path.resolve() in (schema.index_path(None, folder, {}).resolve(), folder.resolve() / schema.NAME):
             return  # where only that of this repository is

@@ -41,7 +41,7 @@ class Past:
             self._index.connection.close()
 
     def stay(self, line: Line, before: Side, after: Side) -> Stay | None:
-        """Return how long the tag had had the specs of `line`, removed from `before` to `after`; None if unknown."""
+        """Return how long the tag had specs of `line`, removed between `before` and `after`; None if unknown."""
         return self._asked(lambda index: _stay(index, line, before, after))
 
     def alternative(self, hashes: Collection[str]) -> Alternative | None:
@@ -54,7 +54,7 @@ class Past:
         return self._asked(lambda index: last_day(index, package, tag, index.newest, chooses))
 
     def returned(self, statements: Iterable[Statement], before: Side) -> Mapping[str, str]:
-        """Return, by id of statement, words on packages and stacks that come back: until when the tag had had them."""
+        """Return, by id of statement, words on packages and stacks that came back: until when the tag had had them."""
 
         def find(index: Index) -> Mapping[str, str]:
             number = _number(index, before)

@@ -50,7 +50,7 @@ class Index:
     """A history index opened for reading, as it is at that time; `with` closes it, and reports damage to the file."""
 
     def __init__(self, path: Path, patience: float = schema.PATIENCE) -> None:
-        """Open the index at `path`; wait `patience` seconds at most for a writer. Raises NoHistoryIndex without one."""
+        """Open the index; wait up to `patience` seconds for a writer. Raises NoHistoryIndex if none is at `path`."""
         self.path = path
         self.connection = schema.open_for_reading(path, patience)
         self._points: dict[int, IndexPoint] = {}
@@ -165,7 +165,7 @@ class Index:
 
 
 def signature_of(row: Sequence[str]) -> Signature:
-    """Return the signature that `row` has; `SIGNATURE` lists its columns, of the tables `build` and `stacks`."""
+    """Return the signature in `row`, which has the columns that `SIGNATURE` lists."""
     versions, compiler, os, platform, target, variants, stacks = row
     lists = [decode(text, type=tuple[str, ...]) for text in (versions, variants, stacks)]
     return Signature(lists[0], compiler, os, platform, target, *lists[1:])

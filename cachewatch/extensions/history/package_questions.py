@@ -123,15 +123,15 @@ def when_table(answer: When, is_for_people: bool) -> Table:
 
 
 def baseline_of(index: Index, package: int, tag: int) -> int | None:
-    """Return the revision with a document's first readable version if its specs may be older; None if they are not."""
+    """Return the revision of a document's first readable version if its specs may be older, or None if they cannot."""
     query = "SELECT baseline FROM document WHERE package = ? AND tag = ?"
     return next((number for (number,) in index.rows(query, (package, tag))), None)
 
 
 def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tuple[Signature, Span]]:
-    """Yield the signature and the span of each group of specs that a document had and that were added up to `until`.
+    """Yield the signature and the span of each group of specs that were added together, up to revision `until`.
 
-    Equal versions are spelled alike. The span of specs that are still there ends at OPEN.
+    Equal versions are spelled alike. The span ends at OPEN if the specs are still there.
     """
     query = """SELECT DISTINCT build, stacks, first, coalesce(last, ?) FROM interval
         WHERE package = ? AND tag = ? AND first <= ?"""
@@ -145,7 +145,7 @@ def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tupl
 def find_presence(
     index: Index, package: str, tag: str, number: int, chooses: Callable[[str, str, str], bool]
 ) -> Span | None:
-    """Return the span around revision `number` that `chooses(version, stack or "", target)` accepts, or None."""
+    """Return the span around revision `number` with specs that `chooses` (version, stack or "", target), or None."""
     ids = index.id_of("package", package), index.id_of("tag", tag)
     spans = [
         span
@@ -238,7 +238,7 @@ def _day_of(index: Index, number: int, ends: Iterable[int]) -> str | None:
 
 
 def returned(index: Index, tag: str, number: int, statements: Iterable[Statement]) -> Mapping[str, str]:
-    """Return, by id of statement, words on packages and stacks that come back: until when the tag had had them.
+    """Return, by id of statement, words on packages and stacks that came back: until when the tag had had them.
 
     `statements` are those after revision `number`. Nothing is returned for what was away for more than 400 days.
     """

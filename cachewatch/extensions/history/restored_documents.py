@@ -136,7 +136,7 @@ class TagStates:
     def advance_and_compare(
         self, selection: Selection = EVERYTHING, stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None
     ) -> tuple[Sequence[tuple[DocumentChange, PackageChange]], Report]:
-        """Go to the next revision; return its changes and report. `stacks_of` has the declared stacks of a commit."""
+        """Go to the next revision; return its changes and report. `stacks_of` looks up what a commit declares."""
         before, is_pruned = self.count(), is_mutable(self._tag)
         changes = list(compared(self.advance(), self._tag))
         tally = Tally(selected=None if selection.packages.is_open and selection.takes_all_specs else [])

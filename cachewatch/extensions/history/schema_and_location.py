@@ -143,7 +143,7 @@ class NotAnIndex(StateError):
 
 
 def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return `db`, $CACHEWATCH_HISTORY, the index in `git_dir` if it exists, or else its path in the user's cache."""
+    """Return the first of these: `db`, $CACHEWATCH_HISTORY, an existing index in `git_dir`, one in the user's cache."""
     if named := db or environment.get(VARIABLE):
         return Path(named)
     beside = git_dir / NAME

@@ -75,7 +75,7 @@ def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevisi
 def find_versions(
     repository: Repository, commits: Sequence[str], start: int = 0
 ) -> Mapping[tuple[str, str], tuple[Version, ...]]:
-    """Return, by tag and package, the versions of each document that `commits`, from index `start` on, made."""
+    """Return, by tag and package, the versions of documents that the commits from index `start` on made."""
     try:
         versions_of = _find(repository, commits, start)
     except _Uncertain:
@@ -145,7 +145,7 @@ class _FolderNames:
 def _changes(
     repository: Repository, before: str | None, after: str | None
 ) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
-    """Yield the names whose entries differ between two trees, and both entries, of which a missing one is None."""
+    """Yield each name whose entry differs between two trees, with both entries; a missing entry is None."""
     old, new = (listing(repository, tree) if tree else {} for tree in (before, after))
     for name in sorted(old.keys() | new.keys()):
         had, has = old.get(name), new.get(name)

@@ -86,7 +86,7 @@ class PostgresDatabase(Database):
     is_shared = True
 
     def __init__(self, address: PostgresAddress, *, must_exist: bool = False, may_write: bool = True) -> None:
-        """Connect; if `may_write`, upgrade the tables or, unless they `must_exist`, create them. Raises StateError."""
+        """Connect; upgrade the tables if `may_write`, and create them unless they `must_exist`. Raises StateError."""
         self.place = address.url
         self._must_lead = False  # to write; the service must, a command need not
         self._times_taken = 0  # how often this process took the lock of the leader
@@ -145,7 +145,7 @@ class PostgresDatabase(Database):
         return True
 
     def leader(self) -> str | None:
-        """Return the `owner` that leads, on whatever host it is, or None if nobody leads."""
+        """Return the `owner` that took the lead, in any process; None if nobody leads."""
         query = f"SELECT application_name FROM pg_stat_activity WHERE pid = (SELECT pid {_HOLDERS})"  # noqa: S608
         with self.read() as connection:
             name = connection.exec_driver_sql(query, _LEADER).scalar_one_or_none()

@@ -71,7 +71,7 @@ def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
 
 
 def _fallen(totals: Totals) -> Mapping[str, tuple[str, int]]:
-    """Return each stack with less than half of its median number of specs: a text, and the revision since which."""
+    """Return the stacks that fell below half of their median number of specs, each with a text and the revision."""
     fallen = {}
     for stack, counts in sorted(totals.stacks.items()):
         usual = round(median([count for count in counts if count] or [0]))

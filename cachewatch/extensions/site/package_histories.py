@@ -256,7 +256,7 @@ def page(folder: str, name: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """Return `name`, or a readable part of it with a hash if not every file system and URL can contain the name."""
+    """Return `name`, or a readable part of it and a hash if some file systems or URLs cannot contain the name."""
     if _PLAIN.fullmatch(name) and not _DEVICES.fullmatch(name):
         return name
     readable = re.sub(r"[^a-z0-9]+", "-", name[:_LONGEST_NAME].lower()).strip("-")[:40]

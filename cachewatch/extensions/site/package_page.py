@@ -105,7 +105,7 @@ def _configuration(spec: Signature) -> str:
 
 
 def builds_of(present: Present) -> View:
-    """Return a row for each group of specs that differ only in their hashes: newest version first, no stack last."""
+    """Return rows of specs that differ only in their hashes: the newest version first, those in no stack last."""
     sets = [set(build.signature.variants) for build in present.builds]
     shared = set.intersection(*sets) if sets else set()
     ordered = sorted(present.builds, key=lambda build: (build.signature.stacks, build.signature.target, build.hashes))
@@ -155,7 +155,7 @@ def _chain(chain: Chain, packages: Container[str]) -> View:
 def package_page(
     package: str, catalogue: SiteContents, packages: Mapping[str, PackageHistory | None], sources: Sources
 ) -> View:
-    """Return the values of the page of `package`. `packages` has all histories; None if only other tags have one."""
+    """Return the values of the page of `package`; `packages` has all histories, None for those only in other tags."""
     tag, revisions, history = catalogue.past.tag, catalogue.past.revisions, packages[package]
     present = history.present if history else Present()
     steps, stays = (history.steps, history.stays) if history else ((), ())
@@ -259,7 +259,7 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
 
 
 def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: Revisions) -> Iterator[View]:
-    """Yield a drawing for each stack, with a bar for each stay of a version; `places` are revisions in percent."""
+    """Yield a drawing for each stack, with a bar for each stay; `places` has positions, in percent, by revision."""
     there = [stay.version for stay in stays if stay.last is None]
     latest = newest(there) if there else None
     by_stack: defaultdict[str, list[StackStay]] = defaultdict(list)

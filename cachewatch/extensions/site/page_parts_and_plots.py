@@ -87,7 +87,7 @@ class Link(Struct, frozen=True):
 
 
 def happening(moment: DatedRevision, specs: int, added: Sequence[Link], removed: Sequence[Link], **more: Any) -> View:
-    """Return the changes of a package or stack by one revision, for its page; `specs` is its number afterwards."""
+    """Return the changes of a package or stack by one revision, for its page; `specs` counts its specs afterwards."""
     sides = cut("added", added, 40) | cut("removed", removed, 40)
     return {"moment": moment, "specs": f"{specs:,}", "counts": (), "note": "", **sides, **more}
 

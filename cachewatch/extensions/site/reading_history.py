@@ -203,7 +203,7 @@ class ContentsReader:
             yield PackageHistory(package=package, changed=changed, steps=own, stays=stays, present=present)
 
     def _stays(self, package: str) -> Iterator[StackStay]:
-        """Yield the periods in which each version of a package was in each stack, and the lag of this stack."""
+        """Yield the periods in which each version of a package was in each stack, with the lag of that stack."""
         ids = self._index.id_of("package", package), self._index.id_of("tag", self._tag)
         spans: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
         for specs, span in presences(self._index, *ids, self._until):
