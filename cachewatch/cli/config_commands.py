@@ -200,7 +200,7 @@ def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str
 
 
 def _look(repository: Repository, source: Source, asked: filters.Asked) -> tuple[set[str], filters.Values]:
-    """Return all tags of a source's newest revision, and by filter the values in watched tags that `asked` needs."""
+    """Return all tags of a source's newest revision, and by filter those values in watched tags that `asked` needs."""
     revision = resolve(repository, "HEAD")
     trees = tags_of(repository, revision).ids
     if not trees:

@@ -311,7 +311,7 @@ def _compared(named: tuple[str, str] | None, repository: Repository | None, sele
 def _explained(
     compared: Iterable[Changeset], opened: Repository | None, selection: Selection, stack: ExitStack
 ) -> Iterable[Changeset]:
-    """Add the causes of rebuilds to changesets; `stack` closes the git process that reads the dependency graphs."""
+    """Return the changesets with causes of rebuilds; `stack` closes the git process that reads dependency graphs."""
     if opened is None:
         raise UsageError("--why compares revisions: files and folders have no dependency graph")
     causes = extensions().hook.causes(repository=stack.enter_context(closing(opened.reopened())))

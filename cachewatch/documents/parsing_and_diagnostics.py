@@ -92,7 +92,8 @@ TOO_LARGE = f"larger than {front_matter.MAX_BYTES // 2**20} MiB, which no docume
 def parse(data: bytes, path: str, known: KnownRecords | None = None, *, package: str = "") -> Document:
     """Parse the bytes of a document, in any form since 2022; `path` is for diagnostics. Raises a DocumentError.
 
-    `package` is that of its path; "" means the title. Documents that share `known` share equal signatures, too.
+    `package` is the package that the path gives; "" means that the title of the document gives it. Documents that are
+    parsed with the same cache `known` share equal signatures as one object.
     """
     try:
         return _parse(data, path, known or KnownRecords(), package)

@@ -265,7 +265,7 @@ def _complaints(repository: Repository, name: str) -> Iterator[str]:
 
 
 def _no_file(repository: Repository, revision: str, path: str) -> str:
-    """Return the message that `revision` has no file `path`; suggest `path` from this folder on."""
+    """Return the message that `revision` has no file `path`; suggest the whole path if `path` begins in this folder."""
     where = repository.prefix
     found = _ask(repository, f"{revision}:{os.path.normpath(path)}")
     if found is not None and found.type == "tree":

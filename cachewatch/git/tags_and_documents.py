@@ -56,7 +56,7 @@ _FEW_DOCUMENTS = 5_000  # are read in some ten seconds
 
 
 class TagState(Struct, frozen=True):
-    """One tag in one revision, and the id of its tree of packages, or None if it has no documents."""
+    """One tag in one revision; `tree` is the id of the git tree with its packages, None if it has no documents."""
 
     revision: Revision
     tag: str
