@@ -126,7 +126,7 @@ class Process(git.Git.AutoInterrupt):
     def listen(
         self, *, silence: float = float("inf"), most: int = _LARGEST_OUTPUT, report: Report | None = None
     ) -> GitResult:
-        """Return git's result once it ends; end it after its time, `silence` seconds without a message or `most` bytes."""
+        """Return git's result at its end; end it after its time, `silence` seconds without message, or `most` bytes."""
         output, messages, last_message, tell = bytearray(), b"", monotonic(), report or (lambda _: None)
         deadline = last_message + self.seconds
         try:
