@@ -151,15 +151,34 @@ class Departures:
                 has_it = partial(_has_stack, steps.repository, tag, one.name, one.packages[:_SAMPLES])
                 points = [_point(at, tag) for at in steps.last_with(has_it)]
                 yield self._departure(DepartureKind.STACK, one.name, points, one.packages)
-            lost: defaultdict[str, dict[str, str | None]] = defaultdict(dict)  # by the names of places and machines
+            # By the names of places and machines, and of their stacks.
+            lost: defaultdict[tuple[str, str], dict[str, str | None]] = defaultdict(dict)
             # A migration back is reported as such, unless the builds that replaced the old ones are not selected.
             is_migration = one.kind in OF_VALUES and one.counts.new > 0
             for loss in one.losses if one.kind in (*LOSSES, *OF_VALUES) and not is_migration else ():
-                lost[loss.name][loss.package] = had.get(loss.package)
-            for name, trees in lost.items():
-                # Trees do not show which of several revisions of a document still had the place or machine.
-                step = steps.last_with(lambda at: steps.packages(at, tag).items() >= trees.items())  # noqa: B023
+                lost[loss.name, loss.place.stack][loss.package] = had.get(loss.package)
+            for (name, stack), trees in lost.items():
+                step = steps.last_with(self._has_place(tag, stack, trees))
                 yield self._departure(DepartureKind.PLACE, name, [_point(at, tag) for at in step], trees)
+
+    def _has_place(self, tag: str, stack: str, trees: Mapping[str, str | None]) -> Callable[[Revision], bool]:
+        """Return a test whether a revision has a place of `stack` in packages whose trees were `trees` before it was lost.
+
+        Documents are searched for the name of the stack, not parsed. Where the stack still has the package for another
+        target or system, only a revision with the same document counts.
+        """
+        steps = self._steps
+        kept = {package for package in trees if _has_stack(steps.repository, tag, stack, [package], steps.after)}
+
+        def has_place(at: Revision) -> bool:
+            has = steps.packages(at, tag)
+            return all(
+                has.get(package) == tree
+                or (package not in kept and _has_stack(steps.repository, tag, stack, [package], at))
+                for package, tree in trees.items()
+            )
+
+        return has_place
 
     def of_lost_tag(self, tag: str) -> Departure:
         """Return the removal of a whole tag."""

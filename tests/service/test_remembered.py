@@ -114,6 +114,16 @@ def test_a_place_that_is_back(made: Made) -> None:
     assert readers.site.digests()[-1].rendered.title.startswith("one is back in e4s (zen4)")
 
 
+def test_a_place_is_missing_since_the_revision_that_lost_it(made: Made) -> None:
+    """Not since an earlier one, in which the package changed elsewhere."""
+    old, other = records([1], stacks=["ml", "root"]), [records([n], versions=[f"1.{n}"]) for n in (2, 3)]
+    states = [old + other[0], old + other[1], other[1], old + other[1]]
+    config = CONFIG.replace("when: each revision", "when: daily 07:30")
+    readers = made(*(catalogue(many(20) | {"one": found}) for found in states), config=config)
+    readers.go_on(3 * DAY, steps=2)
+    assert "one is back in ml (x86_64_v3) (missing there since 3 June), unchanged since 2 June" in readers.mail()
+
+
 @pytest.mark.slow
 def test_a_machine_that_is_back(made: Made) -> None:
     """Stacks that build a package again for an operating system are named, beside the system that replaced it."""
