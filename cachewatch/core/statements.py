@@ -362,6 +362,8 @@ def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
     for items, story in taken.items:
         if story.kind in (*_BY_PACKAGE, StatementKind.PLACE_LOST, StatementKind.PLACE_GAINED):
             packages[story.kind].add(items.package)
+    # Another removed stack may count their specs.
+    packages[StatementKind.PACKAGE_REMOVED].update(lost.package for lost in taken.losses if lost.is_of_removed)
     if head.merge is not None:  # a package in a renamed stack is neither lost nor new
         packages[StatementKind.PLACE_LOST] &= head.merge.lost
         packages[StatementKind.PLACE_GAINED] &= head.merge.gained

@@ -106,7 +106,7 @@ def remark(covered: Resolution) -> str:
         more = f" and {len(covered.others) - 1:,} more" if len(covered.others) > 1 else ""
         differs = f", with {', '.join(covered.differs)}" if covered.differs else ""
         reasons = first_of(reasons_in_words(cause for cause, _ in covered.causes), rest=" and {} more reasons")
-        parts = [f"there is /{covered.others[0][:7]}{differs}{more} {reasons}".rstrip()]
+        parts = [f"there is /{covered.others[0][:7]}{more}{differs} {reasons}".rstrip()]
     if covered.after_prune is not None:
         parts.append(f"after a prune {_LEFT[covered.after_prune]}")
     return "; ".join(parts)

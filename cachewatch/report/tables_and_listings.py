@@ -268,7 +268,7 @@ def _heading(document: Document, side: Side, since: Side | None, palette: Palett
     counted = [number(len(facts[f"{noun}s"]), noun) for noun in ("version", "stack", "target")]
     compilers = len(set(facts["compilers"]) - {NO_COMPILER})
     counted += [number(compilers, "compiler") if compilers else "no compiler"]
-    configurations = number(len({replace(one, stacks=()) for one in signatures}), "configuration")
+    configurations = number(len({replace(one, stacks=(), versions=()) for one in signatures}), "configuration")
     yield ", ".join([number(len(document.specs), "spec"), *counted, configurations])
     if since is not None and since.revision:
         yield f"document last changed {(since.time or '')[:10]} ({since.revision[:10]})"

@@ -280,7 +280,7 @@ WORDS: dict[str, Any] = {
         [{}, {"stacks": ["ml"]}],
         [{"os": "rhel8", "versions": ["2.0"]}, {"stacks": ["ml"]}],
         ("--kind", "os"),
-        "zlib 1.0; now 2.0 on rhel8 -1 an equal build is there, ml builds it UPGRADED 1 package, +1 zlib 1.0 -> 2.0, now with rhel8",
+        "zlib 1.0; now 2.0 on rhel8 -1 ml builds an equal one UPGRADED 1 package, +1 zlib 1.0 -> 2.0, now with rhel8",
     ),
     "one of macOS is": ([{}, {"platform": "darwin", "os": "x", "target": "m1"}], [{}], (), "e4s (x, m1) zlib 1.0 -1"),
     "a package without specs": (None, [], (), "NEW PACKAGES 1 package zlib without specs"),

@@ -46,7 +46,7 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     assert "1 package has no other build as new for x86_64_v3 (raja). " in mail(digest_of(tag))[1]
     other = {"raja": [record(903, target="zen4")]}
     tag = week(tmp_path / "other", shared | {"raja": own["raja"] + other["raja"]}, old | other)
-    assert "(raja); you need not require it. " in mail(digest_of(tag))[1]
+    assert "(raja); no requirement is needed for it. " in mail(digest_of(tag))[1]
 
 
 def test_advice_on_a_renamed_stack_names_only_what_it_lost(tmp_path: Path) -> None:
@@ -330,17 +330,17 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
     [
         (
             [record(2, stacks=E4S)],
-            "LOST, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss; an equal build is there, e4s builds it",
+            "LOST, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss; e4s builds an equal one",
             "Nothing to do now; re-concretize older lock files before the next install.",
         ),
         (
             [record(2, stacks=RADIUSS, target="x86_64_v2"), record(3, versions=["2"], stacks=RADIUSS, target="a64fx")],
-            "LOST, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss (x86_64_v3); an equal build for x86_64_v2 is there, radiuss builds it",
+            "LOST, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss (x86_64_v3); radiuss builds an equal one for x86_64_v2",
             "Nothing to do now; re-concretize older lock files before the next install.",
         ),
         (
             [record(2, stacks=E4S), record(3, stacks=RADIUSS, target="zen4")],
-            "LOST, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss (x86_64_v3); an equal build is there, e4s builds it",
+            "LOST, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss (x86_64_v3); e4s builds an equal one",
             "Nothing to do now; re-concretize older lock files before the next install.",
         ),
         (

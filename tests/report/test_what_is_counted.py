@@ -67,7 +67,7 @@ SAID: dict[str, Any] = {
     "there is none that could": (ONE, OTHER, "", "1 package is new, 1 more was removed;"),
     "what is kept where a stack lost it may be pruned at any time": (
         *({"p": [record(1, stacks=own), record(2, stacks=["ml"])], "q": [record(3)]} for own in (["e4s"], [])),
-        *("", "no stack builds 1 of these specs any more"),
+        *("", "1 of these specs is left without a stack"),
     ),
     "all versions of a spec are named": (*SEVERAL, "", "zlib 1.2.2 -> 1.2.1, 1.2.2"),
     "only what no stack builds is counted where that was asked for": (
@@ -344,5 +344,5 @@ def test_a_prune_names_the_older_versions_that_it_took(run: Run, tmp_path: Path)
     said = "6 binaries were pruned; older versions are gone: p0 0.0 from e4s."
     assert said in mail(digest_of(read(repository)))[1]
     found = run("diff", "HEAD~1", "--repo", repository, "--fail-on", "retired")
-    assert "PRUNED  6 packages, -6\n  copies; older versions: p0 0.0 from e4s\n" in found.output
+    assert "PRUNED  6 packages, -6\n  copies of builds that stay; older versions: p0 0.0 from e4s\n" in found.output
     assert "--fail-on retired: p0 in e4s (x86_64_v3)\n" in found.error

@@ -303,6 +303,8 @@ class PlaceJudgement(Struct, frozen=True):
     def kinds(self, variants: Iterable[Set[str]]) -> frozenset[Kind]:
         """Return the kinds of change of the place; `variants` is the property of that name, to compute it once."""
         kinds = {_KIND_OF_VERDICT[self.verdict]}
+        if self.verdict is Verdict.NARROWED and self.gained:
+            kinds.add(Kind.WIDENED)
         if self.before and self.after:
             fields = zip(_ATTRIBUTES, zip(*self.before, strict=True), zip(*self.after, strict=True), strict=True)
             kinds |= {kind for kind, had, has in fields if kind and set(had) != set(has)}

@@ -120,6 +120,7 @@ class _ItemsReader:
         self._known_items: dict[Hashable, tuple[Items, int]] = {}
         self._numbers: dict[Items, int] = {}  # of items that are equal but for their stacks and kinds
         self._found_others: dict[Hashable, Facts] = {}
+        self._facts_left: dict[tuple[str, ...], Facts] = {}  # of the later state, by versions
         self._found_stories: dict[Hashable, Story] = {}
 
     def items(self) -> tuple[Items, ...]:
@@ -347,6 +348,9 @@ class _ItemsReader:
         # A spec with neither version of an upgrade is not part of it, even in the same place.
         beside = self._regraded.keys() - {one.kind for one in stories}
         kinds = set[Kind]().union(*[one.kinds for one in judged if STATEMENT_OF[one.verdict] not in beside])
+        kinds.discard(Kind.WIDENED)
+        if any(Kind.WIDENED in one.kinds for place in new if (one := self._judged.get(place))):
+            kinds.add(Kind.WIDENED)  # a narrowed place, too, may have been widened otherwise
         if self._change.status is not Status.CHANGED:
             kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
         left = joined = staying = frozenset[str]()
@@ -583,16 +587,8 @@ class _ItemsReader:
             before, after = (named, instead) if is_before else (instead, named)
             return Story(kind=StatementKind.RECONFIGURED, before=before, after=after)
         if is_before:
-            sides = (self._change.specs_before, self._change.specs_after)
-            old, new = (
-                {
-                    replace(one, stacks=())
-                    for one in side.counts
-                    if one.versions == signature.versions and not one.places.isdisjoint(signature.places)
-                }
-                for side in sides
-            )
-            if not named and len(new) >= len(old):  # as many as before, of which others share each value
+            # As many as before, of which others share each value.
+            if not named and self._built_in(signature, is_before=False) >= self._built_in(signature, is_before=True):
                 key = (signature.target, signature.stacks, signature.versions)
                 was, now = (self._others(*key, is_before=side) for side in (False, True))
                 before, after = (
@@ -600,7 +596,7 @@ class _ItemsReader:
                     for mine, other in ((was, now), (now, was))
                 )
                 return Story(kind=StatementKind.RECONFIGURED, before=before, after=after)
-            left = facts_of([one for one in self._change.specs_after.counts if one.versions == signature.versions])
+            left = self._facts_of_version(signature.versions)
             remaining = tuple(value for value in named if any(value in values for values in left.values()))
             return Story(kind=StatementKind.NARROWED, before=signature.versions, after=named, remaining=remaining)
         key = (signature.target, signature.stacks, signature.versions)
@@ -608,6 +604,20 @@ class _ItemsReader:
         is_there = not any(had[name].isdisjoint(has[name]) for name in ("compilers", "oses", "platforms"))
         remaining = signature.versions if is_there else ()  # its places keep other specs of these versions
         return Story(kind=StatementKind.WIDENED, before=named, after=signature.versions, remaining=remaining)
+
+    def _built_in(self, signature: Signature, *, is_before: bool) -> int:
+        """Return the number of builds of the versions of `signature` in its places that differ in more than their stacks."""
+        side = self._change.specs_before if is_before else self._change.specs_after
+        alike = (one for one in side.counts if one.versions == signature.versions)
+        return len({replace(one, stacks=()) for one in alike if not one.places.isdisjoint(signature.places)})
+
+    def _facts_of_version(self, versions: tuple[str, ...]) -> Facts:
+        """Return the facts of the specs of these versions in the later state."""
+        if versions not in self._facts_left:
+            self._facts_left[versions] = facts_of(
+                [s for s in self._change.specs_after.counts if s.versions == versions]
+            )
+        return self._facts_left[versions]
 
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the compiler, system and variants of a spec that its places lack in the other state, and replacements.
