@@ -1,5 +1,6 @@
 """Which tests run which lines: each is run once under coverage, also in the processes that it starts."""
 
+import ast
 import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ class Reach:
         lines = self.lines.get(str(mutant.path), {})
         depth = Counter(test for tests in lines.values() for test in tests)
         found = {test for number in range(mutant.first, mutant.last + 1) for test in lines.get(str(number), ())}
-        # What an import runs concerns whoever uses the module; where it has nothing else, its neighbours' tests.
+        # Where no test runs it, those of the module or of its neighbours.
         near = (lines for name, lines in self.lines.items() if Path(name).parent == mutant.path.parent)
         found = found or set(depth) or {test for lines in near for tests in lines.values() for test in tests}
         return sorted(found, key=lambda test: (self.seconds[test] / (depth[test] or 1), test))
@@ -85,4 +86,17 @@ def _lines(data: Path, folders: set[Path], tests: set[str]) -> dict[str, dict[st
             module = modules[0] if modules else ""
             for line, contexts in part.contexts_by_lineno(file).items():
                 found[module][str(line)].update(tests.intersection(contexts))
+    for module, lines in found.items():
+        # What an import runs concerns every test of the module, though only the first of them imports it.
+        everyone = set[str]().union(*lines.values())
+        for number in _run_by_import(Path(module)) if module else ():
+            lines[str(number)] = everyone
     return {module: {line: sorted(by) for line, by in lines.items() if by} for module, lines in found.items() if module}
+
+
+def _run_by_import(module: Path) -> set[int]:
+    """Return the numbers of the lines that are in no function."""
+    text = module.read_text("utf-8")
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    inside = {number for one in functions for number in range(one.body[0].lineno, (one.end_lineno or 0) + 1)}
+    return set(range(1, text.count("\n") + 2)) - inside

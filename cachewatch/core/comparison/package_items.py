@@ -60,6 +60,7 @@ from cachewatch.core.versions_spellings_targets import (
 
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)
 # For specs of these classes, a change to another system in the same stacks is described instead.
+_MOST_TARGETS = 100  # of a stack that gained targets as it lost others; reports name three
 _SHARED_OR_NOT = (StatementKind.MOVED, StatementKind.EXTRA_COPY, StatementKind.SURPLUS)
 _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
 
@@ -91,11 +92,12 @@ class _ItemsReader:
         self._values = values
         self._judged: Mapping[Place, PlaceChange] = {one.place: one for one in change.places}
         self._machines = {(lost.place, lost.machine.platform, lost.machine.os): lost for lost in change.machines_lost}
-        gained = [one for one in change.places if one.verdict is Verdict.GAINED]
+        gained: defaultdict[str, list[PlaceChange]] = defaultdict(list)  # by stack
+        for one in change.places:
+            if one.verdict is Verdict.GAINED and one.target and len(gained[one.stack]) < _MOST_TARGETS:
+                gained[one.stack].append(one)
         self._moved_to = {  # targets that the stack of a lost place gained, with its versions for them
-            lost.place: tuple(
-                (_target_of(one, lost), one.after) for one in gained if one.stack == lost.stack and one.target
-            )
+            lost.place: tuple((_target_of(one, lost), one.after) for one in gained[lost.stack])
             for lost in change.places
             if lost.verdict is Verdict.LOST
         }
@@ -445,7 +447,7 @@ class _ItemsReader:
                     place=judged.place,
                     versions=judged.before,
                     loss=judged.loss,
-                    kinds=loss_kinds(judged.loss) | self._change.kinds & {Kind.TARGET for _ in moved_to},
+                    kinds=loss_kinds(judged.loss) | self._change.kinds & ({Kind.TARGET} if moved_to else set()),
                     outside=judged.outside,
                     moved_to=moved_to,
                     is_elsewhere=judged.stack in stacks,
