@@ -245,7 +245,7 @@ class CacheContents(Struct, frozen=True):
 
 
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
-    """Return the specs of `packages` at `revision`, or REVISION:TAG; the result calls the catalogue `repository`."""
+    """Return the specs of `packages` in `opened` at `revision`, or REVISION:TAG; the result calls it `repository`."""
     found = resolve(opened, revision)
     return listed(list_revision(opened, found, packages.__contains__), repository)
 

@@ -41,21 +41,21 @@ class Command(NamedTuple):
 
 
 class SourceKind(NamedTuple):
-    """A type of source: its name in `type:`, and as `module:object`, its model and the class of its local copies.
+    """A type of source; `settings` and `watched` name its pydantic model and the class of its local copies.
 
     `holdings` names a function that returns the specs of some packages in a live source, for `coverage --source`.
     """
 
-    type: str
-    settings: str
+    type: str  # the value of `type:` in the configuration
+    settings: str  # `module:object`, like the others
     watched: str
     holdings: str = ""
 
 
 class ChannelKind(NamedTuple):
-    """A type of channel: its name in `type:`, and as `module:object` its pydantic model and its class."""
+    """A type of channel; `settings` and `channel` name its pydantic model and its class as `module:object`."""
 
-    type: str
+    type: str  # the value of `type:` in the configuration
     settings: str
     channel: str
 

@@ -216,7 +216,7 @@ def _line_of(at: Any) -> int:
 
 
 def _explain(error: yaml.YAMLError, content: bytes) -> tuple[int, str]:
-    """Return the line of a YAML error (for a bracket or quote that is not closed, where it opens), and a message."""
+    """Return the line of a YAML `error` in `content`, and a message; of an open bracket or quote, where it opens."""
     text = " ".join(str(error).split())
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or text
     hint = next((hint for words, hint in _HINTS.items() if words in text), "check the line, and the one above it")
@@ -232,7 +232,7 @@ VARIABLE = "CACHEWATCH_CONFIG"
 
 
 def usual_config() -> Path | None:
-    """Return the path of the configuration to read by default: $CACHEWATCH_CONFIG or a usual file; None without."""
+    """Return the configuration file to read by default: $CACHEWATCH_CONFIG, or a usual file; None if none exists."""
     named = os.environ.get(VARIABLE)
     return Path(named) if named else next((place for place in _places() if place.is_file()), None)
 

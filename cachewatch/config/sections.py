@@ -32,7 +32,7 @@ _WANTED = {
 
 
 class ConfigNode(Struct, frozen=True, kw_only=True, dict=True):
-    """One value of the file with its line; a single value is still text, None if the file gives none."""
+    """One value of the file with its line. A single value is text, not parsed yet; None if the file gives no value."""
 
     value: "str | Mapping[str, ConfigNode] | tuple[ConfigNode, ...] | None"
     file: Path

@@ -104,7 +104,7 @@ def _renamed_from(name: str, context: ConfigContext) -> str:
 
 
 def check_recipients(to: Iterable[str], channels: Iterable[str], context: ConfigContext) -> None:
-    """Raise ConfigError if a channel sends mail and `to` is empty, or if no channel does and `to` is not."""
+    """Raise ConfigError if one of `channels` sends mail and `to` is empty, or if none does and `to` is not empty."""
     mails = [name for name in channels if context.channels.get(name) in MAIL_TYPES]
     if mails and not to:
         raise ConfigError(f"lacks `to:`: the channel {mails[0]} sends mail, and has to know to whom")
@@ -313,7 +313,7 @@ class QuietTime(ConfigSection):
         return self
 
     def end_after(self, moment: datetime, zone: str) -> datetime | None:
-        """Return the end of the quiet time, or of its quiet day, that contains `moment`; None if none does."""
+        """Return the end of the quiet time (or quiet day in `zone`) around `moment`; None if `moment` is not quiet."""
         if (self.start and moment < self.start) or (self.end and moment >= self.end):
             return None
         if not self.days:

@@ -165,7 +165,7 @@ class ConvertedFrom:
 
 
 class ByType:
-    """The type of a section whose key `type:` selects one of `models`; messages call such sections `of`."""
+    """The type of a section whose key `type:` (`default` if missing) selects one of `models`; messages call it `of`."""
 
     def __init__(self, of: str, models: Callable[[], Mapping[str, type[ConfigSection]]], default: str = "") -> None:
         self._of, self._models, self._default = of, models, default

@@ -223,7 +223,7 @@ def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
 
 
 def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
-    """Return {`name`: its value}, from `value` as JSON or `text` (its lines) as YAML; None if neither works."""
+    """Return {`name`: its value}, from the JSON `value`, or from the key's lines `text` as YAML; None if both fail."""
     if value.startswith(("{", "[")):
         value = _COMMENT.sub("", value)
         if name == "meta" and value.startswith("{"):
@@ -348,7 +348,7 @@ def claim_of(content: bytes) -> Claim | None:
 
 
 def recognize(layout: Layout, claims: Mapping[str, Claim | None]) -> Recognized:
-    """Return the documents among some files; `claims` has what `claim_of` returned for each file, by path."""
+    """Return which files are documents by `layout` and by `claims`: what `claim_of` returned for each file, by path."""
     documents: dict[tuple[str, str], list[str]] = {}
     diagnostics: list[Diagnostic] = []
 
@@ -402,7 +402,7 @@ def _without(package: str, path: str) -> str:
 
 
 def no_documents(files: Iterable[tuple[str, bool]], documents: Iterable[str]) -> tuple[Diagnostic, ...]:
-    """Return diagnostics of `files` (path, and whether it is empty) that are named like `documents` but are none."""
+    """Return diagnostics on `files` (path, is it empty?) that are named like the readable `documents` but are none."""
     ends = {PurePosixPath(path).suffix for path in documents}
     others = ((PurePosixPath(path), path, is_empty) for path, is_empty in files)
     named = sorted((path, is_empty) for name, path, is_empty in others if name.stem.islower() and name.suffix in ends)
@@ -414,7 +414,7 @@ def no_documents(files: Iterable[tuple[str, bool]], documents: Iterable[str]) ->
 
 
 def _value_of(front: bytes, key: bytes) -> object:
-    """Return the value of one key of the front matter, or None; do not parse the others, which may be long."""
+    """Return the value of `key` in the front matter `front`, or None. Do not parse other keys, which may be long."""
     key_match = next((match for match in _KEY_LINE.finditer(front) if match[1] == key), None)
     if key_match is None:
         return None

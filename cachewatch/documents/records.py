@@ -155,7 +155,7 @@ def _are_hashes(hashes: Collection[str]) -> bool:
 
 
 def records_of(details: Any, known: KnownRecords) -> Records:
-    """Make Records from a list of decoded YAML or JSON. Raises UnreadableDocument, which names the wrong value."""
+    """Make Records from `details`, decoded JSON or YAML. Raises UnreadableDocument, which names the wrong value."""
     try:
         records = msgspec.convert(details, list[_AnyRecord], strict=False)
     except msgspec.ValidationError as error:

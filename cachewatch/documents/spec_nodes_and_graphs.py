@@ -91,7 +91,7 @@ def read_node(data: bytes | msgspec.Raw) -> Node:
 
 
 def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
-    """Return the compiler of `node`: its own, a dependency (for C, C++ or Fortran), an annotation's, or "none"."""
+    """Return the compiler that `node` names, or a dependency (for C, C++, Fortran), or an annotation's, or "none"."""
     if own := _spelled(node.compiler):
         return own
     provided = [edge for edge in reversed(dependencies) if edge.virtuals]
@@ -174,7 +174,7 @@ def _quoted(text: str) -> str:
 
 
 def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) -> GraphNode:
-    """Convert a node to one of the dependency graph. Hashes that begin with one of `shared` are not shortened."""
+    """Convert `node` to one of the dependency graph. Hashes that begin with one of `shared` are not shortened in it."""
     arch = node.arch or Arch("", "", "")
     dependencies = dependencies_of(node)
     compiler = spack.compiler(compiler_of(node, lookup, dependencies))

@@ -62,7 +62,7 @@ os.register_at_fork(after_in_child=_close_locks)
 
 @contextmanager
 def exclusive(lock: int, seconds: float) -> Iterator[bool]:
-    """Try for up to `seconds` to make the lock exclusive; yield whether it is. Make it shared again at the end."""
+    """Wait up to `seconds` to make the lock of the descriptor `lock` exclusive in the block; yield whether it is."""
     is_exclusive = try_lock(lock, seconds)
     try:
         yield is_exclusive
@@ -81,7 +81,7 @@ def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED
 
 @contextmanager
 def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
-    """Yield a clone's shared write lock; first wait up to `seconds` to be alone, and remove what killed gits left."""
+    """Yield the write lock that a clone's writers share; first wait `seconds` to be alone, and remove stale files."""
     with _opened(folder, "running", _NEEDED) as lock:
         with exclusive(lock, seconds) as is_alone:
             _tidy(folder, is_alone=is_alone)
@@ -149,7 +149,7 @@ def usable_bytes(folder: Path) -> int:
 
 
 def damage(folder: Path, *, thoroughly: bool) -> str:
-    """Return how the clone is damaged, in git's words, or ""; if `thoroughly`, check the contents of all objects."""
+    """Return how the clone is damaged, in git's words; "" if it is not. If `thoroughly`, check contents, too."""
     if not folder.is_dir() or "bare = true" not in _config(folder):
         return "its configuration is gone"
     refs = read(folder, ["for-each-ref", "--format=%(objecttype)"])
@@ -166,7 +166,7 @@ def damage(folder: Path, *, thoroughly: bool) -> str:
 
 
 def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str]:
-    """Return the ids of missing objects of `commits`, at or below `paths`. Raises DamagedClone if git fails."""
+    """Return the ids of objects of `commits` (below `paths`, if any) that the clone lacks. Raises DamagedClone."""
     options = ["--objects", "--no-object-names", "--missing=print", "--no-walk", "--stdin"]
     result = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
     if result.code or "error:" in result.error:
@@ -204,7 +204,7 @@ def damaged_ones(folder: Path) -> list[Path]:
 
 
 def pack(folder: Path) -> None:
-    """Join packs and loose objects, if there are many; delete unreferenced objects after an hour."""
+    """Join packs and loose objects of the clone `folder`, if it has many; delete unreferenced objects after an hour."""
     sizes = sorted(path.stat().st_size for path in folder.glob("objects/pack/*.pack"))
     loose = sum(1 for _ in folder.glob("objects/17/*"))
     is_worth_it = len(sizes) > _MANY_PACKS and (sum(sizes[:-1]) * 4 > sizes[-1] or len(sizes) > _TOO_MANY_PACKS)

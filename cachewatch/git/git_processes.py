@@ -126,7 +126,10 @@ class Process(git.Git.AutoInterrupt):
     def listen(
         self, *, silence: float = float("inf"), most: int = _LARGEST_OUTPUT, report: Report | None = None
     ) -> GitResult:
-        """Return git's result at its end; end it after its time, `silence` seconds without message, or `most` bytes."""
+        """Wait until git ends, and return its result; call `report` with each line of its messages.
+
+        End git after `self.seconds`, after `silence` seconds without a message, or if it prints more than `most` bytes.
+        """
         output, messages, last_message, tell = bytearray(), b"", monotonic(), report or (lambda _: None)
         deadline = last_message + self.seconds
         try:
@@ -214,9 +217,12 @@ class Git(git.Git):
         settings: Settings = (),
         seconds: float | None = None,  # that a command may take
         largest_file: int | None = None,  # bytes
-        guarded: bool = False,  # limited, and ended with this process, as one that fetches always is
+        guarded: bool = False,  # git has limits and ends with this process; git that fetches always does
     ) -> None:
-        """Set the repository `git_dir`, which messages call `what`, further git configuration, and limits."""
+        """Prepare to run git in `working_dir` (None: the current folder) on the repository `git_dir` ("": git looks).
+
+        Messages call the repository `what`; "" means its path. `settings` are further pairs of git's configuration.
+        """
         super().__init__(working_dir and Path(working_dir))  # of a text, GitPython expands variables
         self.git_dir, self.what = str(git_dir), what or str(git_dir or working_dir)
         self.settings, self.seconds = tuple(settings), seconds
@@ -231,7 +237,11 @@ class Git(git.Git):
         universal_newlines: bool = False,
         **_: Any,
     ) -> Any:
-        """Start git; return the process if `as_process`, else what it prints. Raises SourceError if it then fails."""
+        """Start git with the arguments that follow the first word of `command`; it reads `istream`.
+
+        If `as_process`, return the process; `universal_newlines` makes its messages a text stream. If not, wait, and
+        return what git prints, as text. Raises SourceError if git is missing, or if it fails while this waits.
+        """
         arguments = list(command)[1:]  # the first is what GitPython calls git
         if arguments != ["version"]:
             check_version()
@@ -262,7 +272,7 @@ class Git(git.Git):
         return process if as_process else self._output(process.listen()).decode().removesuffix("\n")
 
     def start(self, arguments: Iterable[str], stdin: Any = subprocess.PIPE) -> Process:
-        """Start a git command that reads `stdin`. With the default, a pipe to write to, it has no time limit."""
+        """Start git with `arguments`; return its process. Its input is by default a pipe for the caller to write to."""
         return cast("Process", self.execute(["git", *arguments], stdin, as_process=True))
 
     def ask(self, arguments: Iterable[str], lines: Iterable[str] = (), **limits: Any) -> GitResult:
@@ -283,7 +293,7 @@ class Git(git.Git):
 
 
 def _environment(settings: Settings, *, fetches: bool) -> dict[str, str]:
-    """Return the environment of git, with its configuration: other users could read that in arguments."""
+    """Return git's environment variables; they hold its configuration, too, as other users could read arguments."""
     config = [*_CONFIG.items(), *((f"protocol.{name}.allow", "always") for name in _PROTOCOLS if fetches), *settings]
     values = {name: os.environ[name] for name in _INHERITED if name in os.environ} | _ENVIRONMENT
     values["GIT_ALLOW_PROTOCOL"] = ":".join(_PROTOCOLS) if fetches else ""
@@ -336,7 +346,7 @@ def check_version() -> tuple[int, ...]:
 
 @contextmanager
 def handing_on(lock: int) -> Iterator[None]:
-    """Let git processes that this thread starts in the `with` block inherit `lock`, and hold it till they end."""
+    """Let git processes that this thread starts in the block inherit the file descriptor `lock`, and keep it locked."""
     token = _handed_on.set((*_handed_on.get(), lock))
     try:
         yield
@@ -345,7 +355,7 @@ def handing_on(lock: int) -> Iterator[None]:
 
 
 def interrupt() -> None:
-    """End the running git commands of all threads, as when the service stops; those that read a pipe go on."""
+    """End git commands of all threads, so that the service can stop; those whose input is a pipe go on."""
     for running in tuple(_running):
         process = running.proc
         if process is not None and process.poll() is None:
@@ -358,7 +368,7 @@ def lines_of(names: Iterable[str]) -> bytes:
 
 
 def explain(stderr: str) -> str:
-    """Return the part of git's messages `stderr` that explains the error to a user, or an explanation of it."""
+    """Return one line that tells users why git failed: its first error in `stderr`, or an explanation of that."""
     if "promisor remote" in stderr:
         remedy = "run `git fetch --refetch --no-filter` in it, or give --repo the URL"
         return f"this partial clone lacks the contents of documents; {remedy}"
@@ -376,7 +386,7 @@ class Repo(git.Repo):
     GitCommandWrapperType = Git
 
     def _config_reader(self, *_: Any, **__: Any) -> GitConfigParser:
-        """Return an empty configuration; only git reads the real one, as GitPython fails if that is not UTF-8."""
+        """Return an empty configuration; only git reads the real one: GitPython would fail if it is not UTF-8."""
         return GitConfigParser([], read_only=True)
 
 
@@ -396,7 +406,7 @@ def _without_variables() -> Iterator[None]:
 
 @_without_variables()
 def find_repository(path: Path, *, is_inside: bool) -> Repo:
-    """Open the repository at `path`, or above it if `is_inside`. Raises SourceError if there is none."""
+    """Open the repository at `path`, or above it if `is_inside`. Raises SourceError if there is no repository."""
     try:
         return Repo(os.path.realpath(path), search_parent_directories=is_inside, expand_vars=False)
     except (GitError, OSError, ValueError) as error:
@@ -406,7 +416,7 @@ def find_repository(path: Path, *, is_inside: bool) -> Repo:
 
 @_without_variables()
 def init_repository(folder: Path, *, branch: str, form: str = "sha1") -> None:
-    """Make an empty bare repository at `folder`, or complete one; `form` is the kind of ids: sha1 or sha256."""
+    """Make or complete an empty bare repository at `folder`; HEAD is `branch`, ids are of `form`: sha1 or sha256."""
     Repo.init(folder, expand_vars=False, bare=True, quiet=True, initial_branch=branch, object_format=form)
 
 
@@ -428,7 +438,7 @@ class _Progress(git.RemoteProgress):
 
 @_without_variables()
 def clone(url: str, folder: Path, report: Report | None) -> None:
-    """Make a bare clone of `url` at `folder`, without contents of files if the server allows. Raises SourceError."""
+    """Make a bare clone of `url` at `folder`, without files' contents if the server can. Raises SourceError."""
     check_version()
     progress: Any = _Progress(report)
     try:

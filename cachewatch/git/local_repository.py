@@ -71,7 +71,7 @@ def check_no_hooks(folder: Path) -> None:
 
 
 def is_in_repository(path: Path) -> bool:
-    """Tell, without starting git, whether `path` is a repository or lies in one. Raises SourceError if unreadable."""
+    """Tell, without starting git, whether `path` is or lies in a repository. Raises SourceError if it is unreadable."""
     try:
         return _git_folders(path) != []
     except RefusedFile:
@@ -143,7 +143,7 @@ def _configuration(folder: Path) -> Iterator[str]:
 
 
 def _included(text: str, folder: Path) -> Iterator[Path]:
-    """Yield every file that the configuration `text` includes, and perhaps some that it does not."""
+    """Yield the path of every file that `text`, a configuration in `folder`, includes, and perhaps of some others."""
     if not _INCLUDE.search(text):
         return
     for value in _PATH.findall(text.replace('"', "").replace("\\\\", "\\")):
@@ -193,7 +193,7 @@ class ObjectPipe:
         self._kept: dict[str, Object] = {}
 
     def get(self, name: str, *, most: int = MAX_BYTES) -> Object | None:
-        """Return the object that `name` means to git, or None. Raises SourceError if it exceeds `most` bytes."""
+        """Return the object that `name` means to git; None if there is none. Raises SourceError above `most` bytes."""
         if name in self._kept or "\n" in name or "\0" in name:
             return self._kept.get(name)
         self._write(lines_of([name]))
@@ -228,7 +228,7 @@ class ObjectPipe:
         return (content for _, content in self._read(ids, "blob", most))
 
     def _read(self, ids: Iterable[str], kind: str, most: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the size of each object, and its first `most` bytes. Raises SourceError if one is missing."""
+        """Yield size and first `most` bytes of each object in `ids`, all of type `kind`. Raises SourceError."""
         wanted = list(ids)
         # In a thread, because git answers while we still ask; but few names fit into an empty pipe.
         lines = lines_of(wanted)
@@ -330,7 +330,7 @@ class Repository:
         *,
         is_ours: bool = False,  # only cachewatch writes it
         folder: Path | None = None,  # the folder of which this is a temporary record; messages name it
-        # Fetches missing ones of some objects; before, calls its second argument with their number.
+        # Fetches those of some objects that are missing; first calls its second argument with their number.
         obtain: Callable[..., None] = lambda *_: None,
         fetch_tag: Callable[[str], bool] = lambda _: False,  # fetches a git tag; tells whether there is one
     ) -> None:
@@ -361,7 +361,7 @@ class Repository:
         return self._objects
 
     def reopened(self) -> "Repository":
-        """Return a copy that starts its own git, for use in the current process, also if that is a fork."""
+        """Return a copy with a git of its own. A forked process calls this, as it must not share its parent's git."""
         if self._objects is not None:
             self._objects.abandon()
         twin = copy(self)

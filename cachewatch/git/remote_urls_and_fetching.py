@@ -137,9 +137,9 @@ class Remote:
         *,
         seconds: float = 600.0,  # that each git command may take, and all of them together after `begin`
         silence: float | None = None,  # seconds without data after which a fetch ends
-        report: Report | None = None,
+        report: Report | None = None,  # gets each line of git's messages
     ) -> None:
-        """Set what to fetch from. Raises RefusedAddress if `address` has a password or could make git run a command."""
+        """Prepare to fetch. Raises RefusedAddress if `address` has a password or could make git run a command."""
         self.is_path = not is_url(address)
         if not self.is_path:
             check_url(address)
@@ -155,7 +155,7 @@ class Remote:
         self._deadline = time.monotonic() + self.seconds
 
     def tip(self, branch: str | None) -> Tip:
-        """Return the newest commit of `branch`; None is the default branch. Raises BrokenSource if missing."""
+        """Return the newest commit of `branch` (None: the default one). Raises BrokenSource if it does not exist."""
         if branch is None:
             listed = self._list("--symref", NAME, "HEAD")
             named = re.search(rf"^ref: {_BRANCHES}(\S+)\tHEAD$", listed, re.MULTILINE)
@@ -183,7 +183,7 @@ class Remote:
         return _BRANCH.fullmatch(name) is not None and self._list(NAME, f"refs/tags/{name}") != ""
 
     def fetch(self, folder: Path, *what: str, ids: Sequence[str] = (), is_partial: bool = False) -> None:
-        """Fetch `what` (refspecs, commits) with history, or only objects `ids`; if `is_partial`, without contents."""
+        """Fetch `what` (refspecs, commits) with history, or only objects `ids`; if `is_partial`, no files' contents."""
         options = ["--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance", "--prune"]
         options += ["--update-shallow", "--progress" if self._silence or self._report else "--quiet"]
         # With several refspecs, git would fail for ever where a branch gave way to one below it, as in topic and topic/x.
@@ -198,9 +198,9 @@ class Remote:
         self,
         folder: Path,
         ids: Iterable[str],
-        tell: Callable[[int], None] = lambda _: None,  # called with their number before
+        tell: Callable[[int], None] = lambda _: None,  # called first, with the number of missing objects
         *,
-        hold: Callable[[], AbstractContextManager[Any]] = nullcontext,  # entered for each group
+        hold: Callable[[], AbstractContextManager[Any]] = nullcontext,  # makes a context in which a group is fetched
     ) -> None:
         """Fetch those of the objects `ids` that the partial clone `folder` lacks, in large groups."""
         # Each once, and in order, since versions of one document compress well together.

@@ -106,7 +106,7 @@ def is_there(repository: Repository, name: str) -> bool:
 
 
 def count_between(repository: Repository, before: Revision, after: Revision) -> int | None:
-    """Return the number of commits from one revision to the other; None if neither contains the other, or unknown."""
+    """Return the number of commits from one revision to the other; None if unknown, or if no history has both."""
     counted = _listed(repository, "--count", "--left-right", f"{before.commit}...{after.commit}")
     left, right = map(int, counted[0].split()) if counted else (1, 1)
     return max(left, right) if not (left and right) else None
@@ -129,7 +129,7 @@ def times_between(repository: Repository, before: Revision, after: Revision) -> 
 
 
 def _listed(repository: Repository, *asked: str) -> list[str] | None:
-    """Return the lines that `git rev-list` prints; None if it fails because commits are missing here."""
+    """Return the lines that `git rev-list` prints for the arguments `asked`; None if it fails for want of commits."""
     try:
         return repository.run(["rev-list", *asked]).decode().splitlines()
     except SourceError:
@@ -137,7 +137,7 @@ def _listed(repository: Repository, *asked: str) -> list[str] | None:
 
 
 def chain_between(repository: Repository, before: Revision, after: Revision) -> tuple[Revision, ...]:
-    """Return all revisions from `before` to `after`, oldest first; only these two if no 500 steps join them."""
+    """Return all revisions from `before` to `after`, oldest first; only these two if more than 500 steps join them."""
     chain: list[Revision] = []
     for revision in islice(back_from(repository, after.commit), _MOST_STEPS + 1):
         if revision.commit == before.commit:
@@ -265,7 +265,7 @@ def _complaints(repository: Repository, name: str) -> Iterator[str]:
 
 
 def _no_file(repository: Repository, revision: str, path: str) -> str:
-    """Return the message that `revision` has no file `path`; suggest the whole path if `path` begins in this folder."""
+    """Return the message that `revision` has no file `path`; suggest the path that it has from the current folder."""
     where = repository.prefix
     found = _ask(repository, f"{revision}:{os.path.normpath(path)}")
     if found is not None and found.type == "tree":

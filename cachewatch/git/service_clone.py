@@ -59,7 +59,7 @@ class ServiceClone:
         layout: Layout = ANYWHERE,
         wanted_tag: Wanted = lambda _: True,  # selects tags whose newest documents are always fetched
     ) -> None:
-        """Set what to clone. Raises RefusedAddress if `address` has a password or could make git run a command."""
+        """Prepare the clone. Raises RefusedAddress if `address` has a password or could make git run a command."""
         self.folder = folder.absolute()
         self._address, self._branch, self._access = address, branch, access
         self._remote = Remote(address, access, seconds=timeout)
@@ -114,7 +114,7 @@ class ServiceClone:
         self._write_ref(f"update {_KEEP}{commit} {commit}", f"pin {commit}")
 
     def fetch_tag(self, name: str) -> bool:
-        """Fetch the git tag `name`, as updates do not; return whether the repository has it."""
+        """Fetch the git tag `name`, which `update` does not fetch; return whether the repository has this tag."""
         with self._updating():
             if not self._remote.has_tag(name):
                 return False
@@ -131,7 +131,7 @@ class ServiceClone:
         return _pins_of(self.folder)
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
-        """Fetch those of the objects `ids` that the clone lacks; first call `tell` with their number, if any."""
+        """Fetch those of the objects `ids` that the clone lacks; first call `tell` with their number if it is not 0."""
         self._remote.fetch_absent(self.folder, ids, tell, hold=self._updating)
 
     @contextmanager
@@ -154,7 +154,7 @@ class ServiceClone:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn OSErrors into SourceErrors. Raises BrokenSource if the folder has a recorded build cache instead."""
+        """Turn OSErrors into SourceErrors. Raises BrokenSource if the folder records the history of a build cache."""
         if (self.folder / RECORDING_LOCK).exists():
             raise BrokenSource(
                 f"{self.folder}: has the recorded history of a build cache, which cannot be had again; give the source "
@@ -179,7 +179,7 @@ class ServiceClone:
         return Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
 
     def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
-        """Fetch until the local branch equals the remote one, and point HEAD at it; return its newest commit."""
+        """Fetch until the local branch equals the remote one, of old at `tip`; point HEAD at it, return its new tip."""
         is_partial = not remote.is_path or upkeep.is_partial(folder)
         for _ in range(_ATTEMPTS + 1):
             ref = f"refs/heads/{tip.branch}"
@@ -194,7 +194,7 @@ class ServiceClone:
         raise SourceError(f"{remote.name}: the branch {tip.branch!r} moves on faster than it can be fetched")
 
     def _make_whole(self, remote: Remote, folder: Path, commit: str) -> None:
-        """Fetch the documents of `commit` that a partial clone lacks. Raises UnknownRevision if it is not here."""
+        """Fetch the documents of `commit` that the clone lacks. Raises UnknownRevision if it lacks `commit` itself."""
         if commit == self._whole and folder == self.folder:
             return
         if _commit_of(folder, commit) is None:
@@ -217,7 +217,7 @@ class ServiceClone:
         return upkeep.missing(folder, [commit], [f":(literal){TAGS_FILE}", *paths])
 
     def _clone(self, lock: int, tip: Tip, problem: str = "") -> Update:
-        """Make a new clone in the place of any old one; `problem` says how the old one is damaged."""
+        """Make a new clone, up to `tip`, in place of any old one; `problem` is its damage, `lock` its writers' lock."""
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f"{self.folder.name}.new-"))
         try:
             init_repository(new, branch=tip.branch, form="sha256" if len(tip.commit) == 64 else "sha1")
@@ -243,7 +243,7 @@ class ServiceClone:
         return replace(update, set_aside=kept, lost_pins=lost)
 
     def _carry_over(self, remote: Remote, old: Path, new: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
-        """Pin the commits that the clone `old` pins, except `but`, in `new`, fetched from `remote` or else from `old`.
+        """In `new`, pin the commits that the clone `old` pins, except `but`; fetch them from `remote`, else from `old`.
 
         Return the ids of the commits that neither of the two has.
         """
@@ -271,7 +271,7 @@ def _commit_of(folder: Path, name: str) -> str | None:
 
 
 def _pins_of(folder: Path) -> frozenset[str]:
-    """Return the ids of the pinned commits; read from files, because git may fail in a damaged clone."""
+    """Return the ids of the commits pinned in the clone `folder`; read from files: git may fail if it is damaged."""
     names: list[str] = []
     try:
         packed = (folder / "packed-refs").read_text("utf-8", "replace") if (folder / "packed-refs").exists() else ""

@@ -90,12 +90,12 @@ def compare_revisions(
     *,
     wanted_tag: Wanted,
     wanted_package: Wanted,
-    bases: Bases = MappingProxyType({}),
-    restored: Restored = MappingProxyType({}),  # replace documents of `before`, as those of `bases` do
-    trees: CompareTrees = TreeDifference,  # this and `count` may cache results
+    bases: Bases = MappingProxyType({}),  # their documents replace those of `before`
+    restored: Restored = MappingProxyType({}),  # likewise
+    trees: CompareTrees = TreeDifference,  # finds how two trees differ; this and `count` may cache results
     count: Callable[[Repository, Revision, Revision], int | None] = count_between,
 ) -> Comparison:
-    """Find which documents differ, in the tag of `before` or `after`, else each wanted tag. Raises UsageError."""
+    """Find the documents that differ, in the tag that one revision names, or else in wanted tags. Raises UsageError."""
     wanted_package = cache(wanted_package)
     commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
     had, has = (tags_of(repository, side, sorted(commits - {side.commit})) for side in (before, after))
@@ -193,7 +193,7 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
 def document_in(
     repository: Repository, commit: str, tag: str, package: str, others: Collection[str] = ()
 ) -> Blob | str | None:
-    """Return the document of `package` in a commit's `tag`, None if there is none, or why it is unreadable."""
+    """Return the document of `package`; None if there is none; why if it is unreadable. `others`: as `catalogue_of`."""
     tree = _tree_in(repository, commit, tag, others)
     return document_of(repository, folder_of(repository, tag), tree, package)
 
@@ -204,7 +204,7 @@ def packages_in(repository: Repository, commit: str, tag: str) -> Mapping[str, s
 
 
 def _tree_in(repository: Repository, commit: str, tag: str, others: Collection[str] = ()) -> str | None:
-    """Return the id of the git tree of `tag`, or None; other tags, perhaps thousands, are not read if git stores it."""
+    """Return the id of the git tree of `tag` in `commit`; None if there is no such tag. `others`: as `catalogue_of`."""
     tree = catalogue_of(repository, commit, others)
     is_stored = tree is not None and not isinstance(tree, MadeTree) and is_name(tag.encode())
     found = repository.objects().get(f"{tree}:{tag}") if is_stored else None
@@ -235,7 +235,10 @@ def tags_of(repository: Repository, revision: Revision, others: Collection[str] 
 def _states(
     repository: Repository, before: Revision, after: Revision, *, had: Folders, has: Folders, wanted: Wanted
 ) -> Iterator[tuple[TagState, TagState]]:
-    """Yield pairs to compare: the states of the named tag or each wanted one; a new snapshot and its predecessor."""
+    """Yield pairs of states to compare, of the tag that one revision names, or else of each tag that `wanted` accepts.
+
+    `had` and `has` are the tags of `before` and `after`. A new snapshot is paired with its predecessor in `after`.
+    """
     old, new = had.ids, has.ids
     if before.tag or after.tag:
         tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""
@@ -262,7 +265,7 @@ def no_tag_matches(wanted: Wanted, there: Sequence[str]) -> str:
 
 
 def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str] | None = None) -> str:
-    """Return the id of the git tree of `tag`, from `trees` if given. Raises UnknownRevision if there is no such tag."""
+    """Return the id of the git tree of `tag`; `trees` has those of all tags, if known. Raises UnknownRevision."""
     trees = tags_of(repository, revision).ids if trees is None else trees
     if not trees:
         raise UnknownRevision(f"{repository.prefix}{nothing_found(repository, revision.commit, revision.name)}")
@@ -276,7 +279,7 @@ def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping
 def _rebased(
     repository: Repository, difference: Difference, bases: Bases, restored: Restored, after: TagState
 ) -> Difference:
-    """Return `difference` with the earlier documents of packages in `bases` and `restored` replaced by these."""
+    """Return `difference` with the earlier documents that `bases` and `restored` name; `after` is the later state."""
     replaced: dict[str, Revision | RestoredDocument] = {**bases.get(after.tag, {}), **restored.get(after.tag, {})}
     unreadable = [each for each in difference.unreadable if each.package not in replaced]
     documents = {pair.package: pair for pair in difference.all_documents if pair.package not in replaced}
@@ -302,14 +305,14 @@ def _rebased(
 
 
 def _with_equal(difference: Difference) -> Difference:
-    """Return the `difference` of two tags with pairs of equal documents added, which are few: most name their tag."""
+    """Return the `difference` of two tags with pairs of equal documents added; few are equal: most name their tag."""
     equal = [DocumentPair(blob.package, blob, blob) for blob in difference.unchanged()]
     pairs = sorted((*difference.all_documents, *equal), key=lambda pair: pair.package)
     return replace(difference, all_documents=tuple(pairs), unchanged_packages=tuple, unchanged=tuple)
 
 
 def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[Blob] | None:
-    """Return the documents of some tags, equal ones once; None if they are too many to read for a misspelt name."""
+    """Return the documents of `states`, equal ones once; None if they are more than 5,000, too many to read."""
     listed = ((state.tag, folders(repository, state.tree).ids) for state in states)
     trees = {tree: (tag, package) for tag, ids in listed for package, tree in ids.items()}
     if len(trees) > _FEW_DOCUMENTS:
@@ -333,7 +336,7 @@ def read_documents(
     listing: Listing,
     *,
     progress: Callable[[int], None] = lambda _: None,  # gets the size of each document in bytes
-    may_have: Callable[[bytes], bool] = lambda _: True,
+    may_have: Callable[[bytes], bool] = lambda _: True,  # gets the bytes of each document
 ) -> Iterator[Document | Diagnostic]:
     """Yield each document, or a diagnostic if it is unreadable; skip documents whose bytes `may_have` rejects."""
     yield from listing.diagnostics
@@ -352,9 +355,9 @@ _MOST_VERSIONS = 50  # upstream repairs a document after a few revisions, or nev
 def last_readable(
     repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation = INLINE
 ) -> Revision | None:
-    """Return the newest revision up to `revision` in which the document of `package` is readable or absent, or None.
+    """Return the newest revision, not after `revision`, where the document of `package` is readable or absent, or None.
 
-    `later` is the id of the commit with which it will be compared.
+    `later` is the id of the commit with which it will be compared; `isolation` is where documents are read.
     """
     tag = revision.tag or DEFAULT_TAG
     document = document_in(repository, revision.commit, tag, package, [later])

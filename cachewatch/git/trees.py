@@ -73,7 +73,7 @@ def _entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, TreeEntry]]
 
 
 class Folders(Struct, frozen=True):
-    """The ids of a tree's subfolders with valid names, by name, and `odd` entries that may be meant as folders."""
+    """The ids of a tree's subfolders with valid names, by name; and `odd` entries, such as links meant as folders."""
 
     ids: Mapping[str, str]
     odd: TreeEntries
@@ -98,9 +98,9 @@ class TreeDifference:
         before: str | None,
         after: str | None,
         *,
-        is_of_changes: bool = False,  # what several files claim to be is not named if both trees have the same files
+        is_of_changes: bool = False,  # leaves out a document that the same files claim to be in both trees
     ) -> None:
-        """Compare the trees of packages of two tags; `before` and `after` are their ids, None is an empty tree."""
+        """Compare the packages of two `tags`; `before` and `after` are ids of their trees, None means an empty one."""
         old, new = listing(repository, before), listing(repository, after)
         kept = {n for n, entry in new.items() if old.get(n) == entry}
         if not is_of_changes:
@@ -178,7 +178,7 @@ def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, s
 
 
 def document_of(repository: Repository, folder: str, tree: str | None, package: str) -> Blob | str | None:
-    """Return the document of `package` in `tree`; None if there is none; a text with the reason if unreadable."""
+    """Return the document of `package` in `tree`; None if there is none; a text with the reason if it is unreadable."""
     entry = listing(repository, tree).get(package.encode("utf-8", "replace"))
     if is_odd(entry):
         return REPLACED
@@ -226,7 +226,7 @@ def _document_entries(repository: Repository, trees: Iterator[str | None]) -> It
 
 
 def problem_of(entry: TreeEntry | None) -> str:
-    """Return why `entry`, which is that of a document, is unusable; "" if it is usable or None."""
+    """Return why the document `entry` is unusable; "" if it is usable, or if `entry` is None."""
     mode, _, paths = entry or (_FILES[0], "", ())
     if mode in _FILES:
         return ""
@@ -249,7 +249,7 @@ def tree_of_entry(entry: TreeEntry | None) -> str | None:
 
 
 def is_odd(entry: TreeEntry | None) -> bool:
-    """Tell whether `entry` is a link, a module or listed twice, and so may be meant as a folder."""
+    """Tell whether `entry` is a link, a git submodule, or listed twice: no plain folder, but perhaps meant as one."""
     return entry is not None and (entry[0] in _ODD or entry == _TWICE)
 
 
@@ -258,7 +258,7 @@ def _too_many(repository: Repository) -> SourceError:
 
 
 def ignored_entries_note(label: str, names: Collection[bytes]) -> list[Diagnostic]:
-    """Return one diagnostic: the entries `names` of the folder `label` are ignored; [] without names."""
+    """Return one diagnostic that the entries `names` of the folder `label` are ignored; [] if `names` is empty."""
     if not names:
         return []
     first = min(names)
@@ -424,7 +424,7 @@ def _package(*entry: *TreeEntry) -> MadeTree:
 
 
 def _as_trees(places: Places, like: str) -> MadeTree | None:
-    """Return the tree that a `_cache/` with these documents would have, or None; `like` is any id in git."""
+    """Return the tree of a `_cache/` with the documents `places`; None if this is empty. `like` is any id in git."""
     tags: defaultdict[bytes, dict[bytes, TreeEntry]] = defaultdict(dict)
     for (tag, package), tree in places.items():
         tags[tag.encode()][package.encode()] = _FOLDER, tree, ()
@@ -450,7 +450,7 @@ def _files(repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
 
 
 def _differing(repository: Repository, start: str, before: str | None, after: str | None) -> Iterator[tuple[str, str]]:
-    """Yield path and id of each possible document that only one of two trees has; paths begin with `start`."""
+    """Yield path (beginning with `start`) and id of each possible document that only one of the two trees has."""
     waiting, entries = [(start, before, after)], 0
     while waiting:
         place, *pair = waiting.pop()
@@ -484,7 +484,7 @@ def _folder(repository: Repository, tree: str | None) -> _Folder:
 
 
 def documents_beside(repository: Repository, *commits: str) -> list[str]:
-    """Return the paths of documents outside `_cache/` in one commit, or that differ between two; at most 100."""
+    """Return paths of documents outside `_cache/`, at most 100: all in one commit, or those that differ between two."""
     roots = [root.id for commit in commits if (root := repository.objects().get(f"{commit}:"))]
     files = _differing(repository, "", *[None, *roots][-2:])
     try:
@@ -509,7 +509,7 @@ def _is_document(repository: Repository, key: str) -> bool:
 
 
 def ignored_documents_note(repository: Repository, before: str, after: str) -> list[Diagnostic]:
-    """Return a note about documents that are not compared because there is a `_cache/`, too; [] if none are."""
+    """Return a note on documents that are not compared because there is a `_cache/`, too; [] if there are none such."""
     sides = [side for side in (before, after) if not repository.layout.pattern and stored_catalogue(repository, side)]
     # Those that differ between the two revisions; if only one of them has `_cache/`, all of its files.
     found = documents_beside(repository, *sides) if sides else []

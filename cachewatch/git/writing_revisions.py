@@ -115,14 +115,14 @@ class Recording:
         return object_id("blob", content, self.head or "")
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file into the next revision."""
+        """Add the file `path` with this content to the next revision, or replace it there."""
         self._marks += 1
         self._stream.write(f"blob\nmark :{self._marks}\n".encode())
         self._stream.write(data_of(content))
         self._changes[path] = self._marks
 
     def remove(self, path: str) -> None:
-        """Remove a file from the next revision."""
+        """Remove the file `path` from the next revision."""
         self._changes[path] = None
 
     def commit(self, message: str, now: datetime) -> str | None:
@@ -163,7 +163,7 @@ class Recording:
 
 
 def import_stream(folder: Path, stream: BinaryIO) -> None:
-    """Import `stream` from its start by `git fast-import`, all of it or nothing, and sync it to disk."""
+    """Import `stream` (input of `git fast-import`) into the repository `folder`, all or nothing; sync it to disk."""
     stream.flush()
     stream.seek(0)
     durable = [("core.fsync", "committed,reference")]

@@ -441,7 +441,7 @@ class CacheSource:
 
 
 def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]) -> Published:
-    """Combine the indexes of all stacks of a tag; the tag has every spec that any of them has."""
+    """Return the specs of `tag`; `read` has the index of each stack, `fresh` the validators to remember, by key."""
     diagnostics = tuple(found for index, _ in read.values() for found in index.diagnostics)
     other_nodes = {spec_hash: node for index, _ in read.values() for spec_hash, node in index.other_nodes.items()}
     specs = PublishedSpecs([(label, index.specs) for label, (index, _) in read.items()])

@@ -121,7 +121,7 @@ class FolderMirror:
             raise SourceError(f"{path}: there is no such folder")
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:  # noqa: ARG002
-        """Return the file at `path`, or None if it is missing. Raises TooLarge above `size` (or `max_index`) bytes."""
+        """Return the file at `path`; None if it is missing. Raises TooLarge above `size` (None: `max_index`) bytes."""
         try:
             return MirrorFile(read_inside(self._path, _relative(path), most=size or self.max_index))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -147,7 +147,7 @@ class WebMirror:
         self.where, self.max_index = shown(url), max_index
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:
-        """Return the file at `path`, empty if it still has this `etag`, or None if it is missing. Raises TooLarge."""
+        """Return the file at `path`, without content if it still has this `etag`; None if missing. Raises TooLarge."""
         headers, expected = ({"If-None-Match": etag}, (*self._missing, 304)) if etag else ({}, self._missing)
         url = f"{self._url}/{quote(_relative(path), safe='/:')}"
         try:
@@ -228,7 +228,7 @@ CacheMirror = FolderMirror | WebMirror  # or an Image
 def open_mirror(
     place: Place, headers: Mapping[str, str], limits: RequestLimits = LIMITS, max_index: int = LARGEST_INDEX
 ) -> CacheMirror:
-    """Open the mirror in a folder, at a URL or in a registry; `headers` are sent with every HTTP request."""
+    """Open the mirror at `place`. For HTTP, `headers` and `limits` are of each request; `max_index` is in bytes."""
     if isinstance(place, Path):
         return FolderMirror(place, max_index)
     if isinstance(place, Registry):
@@ -343,7 +343,7 @@ def decoded(content: bytes, kind: type[Value], refusal: str) -> Value:
 
 
 def fetch_blob(mirror: CacheMirror, path: str, checksum: str, compression: str = "") -> bytes:
-    """Return the content, decompressed, of the blob at `path`. Raises SourceError if its sha256 is not `checksum`."""
+    """Return the unpacked blob at `path`. Raises SourceError if the sha256 of its file is not `checksum`."""
     where = f"{mirror.where}/{path}"
     file = mirror.get(path)
     if file is None:

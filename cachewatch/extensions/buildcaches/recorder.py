@@ -227,7 +227,7 @@ class RecordedHistory(RecordedSource):
 
 
 def holdings(address: str, packages: Collection[str], *, tag: str | None = None, **options: Any) -> CacheContents:
-    """Return the current specs of `packages` in a live cache, or in `tag` (None: `develop`) of a catalogue."""
+    """Return the current specs of `packages` in a cache, or in `tag` (None: `develop`) of a catalogue, at `address`."""
     wanted = tag or "develop"
     cache = Cache(address=address, tag=wanted, wanted_tag=lambda name: name == wanted, **options)
     with closing(CacheSource(cache)) as source:

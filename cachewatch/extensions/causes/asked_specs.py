@@ -124,7 +124,7 @@ class RecordedGraph:
 
 
 def recorded_impact(graph: RecordedGraph, asked: str) -> predecessors.Impact:
-    """Count the dependents of `asked`: PACKAGE or PACKAGE@VERSION. Raises UsageError without a graph or such a spec."""
+    """Count the dependents of `asked` (PACKAGE or PACKAGE@VERSION). Raises UsageError if it or the graph is missing."""
     graph.require()
     package, _, versions = asked.partition("@")
     chosen = Versions([versions] if versions else [])
@@ -182,7 +182,7 @@ class GraphStep:
             yield found if self.is_recorded or found.predecessor is None else replace(found, causes=(NOT_RECORDED,))
 
     def with_paths(self, one: Explanation) -> Explanation:
-        """Return the explanation `one` with the shortest path to each cause; unchanged without a predecessor."""
+        """Return the explanation `one` with the shortest path to each cause; unchanged if it has no predecessor."""
         if one.predecessor is None:
             return one
         own = dict.fromkeys(one.causes, (one.spec.name,))
@@ -218,9 +218,10 @@ Meaning = tuple[str, frozenset[str] | None]  # a package, and those of its hashe
 def find_asked(
     repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str
 ) -> tuple[Meaning, Revision | None, Revision]:
-    """Return what `text` means, and two revisions to compare, the older first: `between`, or the step that added it.
+    """Return what `text` means in `tag`, and two revisions to compare: `between`, or the step that added its specs.
 
-    The older one is None if the first revision has the specs. Raises UnknownRevision if the tag never had them.
+    The older comes first; it is None if the first revision has the specs. If `between` is None, `rev` is the newest
+    revision to search. Raises UnknownRevision if the tag never had them.
     """
     after = resolve(repository, between[1] if between else rev)
     tag = after.tag or tag
@@ -283,7 +284,7 @@ def explain_two(
 
 
 def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> tuple[RecordedGraph, Meaning] | None:
-    """Return the last state before `until` that had the hash `text`, and what it means there; None if there is none."""
+    """Return the last state of `tag` before `until` with a hash that begins with `text`, and its meaning, or None."""
     match = _HASH.fullmatch(text)
     if match is None or repository.is_folder:
         return None
@@ -300,7 +301,7 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
 
 
 def _meaning(graph: RecordedGraph, text: str) -> Meaning | None:
-    """Return what `text` (a hash or PACKAGE[@VERSION]) means, or None; no hash is found in unreadable documents."""
+    """Return what `text` (a hash or PACKAGE[@VERSION]) means, or None. In unreadable documents, no hash is found."""
     match = _PACKAGE.fullmatch(text)
     if match is not None and match["name"] in graph.folders:
         package, versions = match.groups()

@@ -43,7 +43,7 @@ class RepositoryCauses:
     def of_changesets(
         self, changesets: Iterable[Changeset], selection: Selection, warn: Callable[[str], None]
     ) -> Iterator[Changeset]:
-        """Yield each changeset, with an `explain` that finds causes of rebuilds; pass unreadable graphs to `warn`."""
+        """Yield changesets with an `explain` that finds causes of rebuilds; `warn` is told of unreadable graphs."""
         for changeset in changesets:
             changeset.explain = partial(_explain, self._repository, changeset.before, changeset.after, selection, warn)
             yield changeset
@@ -51,7 +51,10 @@ class RepositoryCauses:
     def of_digest(
         self, tag: TagDigest, pair: TagPair, selection: Selection, *, isolation: Isolation, remember: Remember, log: Log
     ) -> TagDigest:
-        """Return the digest `tag` with the causes of rebuilds; `remember` keeps them for other digests of this pair."""
+        """Return the digest `tag` with the causes of rebuilds between the two states of `pair`.
+
+        `isolation` runs the search; `remember` keeps what it found for other digests of `pair`; errors go to `log`.
+        """
         old, new = _state(pair.before), _state(pair.after)
         parts = tag.statements, tag.rest, tag.report.statements
         if not (old and new and any(one.kind in OF_REBUILDS for part in parts for one in part)):
@@ -84,9 +87,10 @@ class RepositoryCauses:
         isolation: Isolation,
         warn: Callable[[str], None],
     ) -> Coverage:
-        """Return `coverage` with the causes why `tags` (pairs of commit and tag) have its specs with other hashes only.
+        """Return `coverage` with the causes why `tags` (commit and tag) have needed specs under other hashes only.
 
-        The file `lock` must lie in one of `folders`, if any. On error, call `warn` and return `coverage` unchanged.
+        `lock` is the lock file of the environment; it must lie in one of `folders`, if there are any. On error, call
+        `warn` and return `coverage` unchanged.
         """
         replaced = tuple(
             (one.need.package, one.need.hash, one.others[0])
@@ -113,7 +117,7 @@ def _state(side: Side) -> State | None:
 
 
 def _apart(isolation: Isolation, work: Callable[[], Result], about: Piece) -> Result | WorkFailed:
-    """Call `work` in a separate process and return its result, or the error if it failed."""
+    """Call `work` in a separate process; return its result or error. `about` has the ids and size of what it reads."""
     try:
         ((_, result),) = isolation.each(_call, [work], lambda _: about)
     except CachewatchError as error:
@@ -131,7 +135,7 @@ def _find_rebuilt(git_dir: str, before: State, after: State) -> tuple[RebuiltSpe
 
 
 def rebuilt_in(step: GraphStep) -> tuple[RebuiltSpecs, ...]:
-    """Return the specs rebuilt in a step, with causes; skip unreadable packages, and all if a graph is missing."""
+    """Return the specs rebuilt in `step`, with causes, except in unreadable packages; () if a state has no graph."""
     rebuilt: list[RebuiltSpecs] = []
     for package in step.packages if step.is_recorded else ():
         with suppress(DocumentError):
@@ -202,7 +206,7 @@ def _find_of_environment(
     folders: tuple[Path, ...],
     replaced: Sequence[tuple[str, str, str]],
 ) -> Mapping[str, Causes]:
-    """Return causes by hash in the environment. `replaced` has triples: package, that hash, and the hash in a tag."""
+    """Return causes by hash in the lock file; `replaced` has triples: package, this hash, and the hash in a tag."""
     with closing(Repository(Path(git_dir))) as repository:
         recorded = [graph for tag in tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
         if not recorded:

@@ -346,7 +346,7 @@ class Impact(Struct, frozen=True, kw_only=True):
 
 
 def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[str, tuple[str, ...]]) -> Impact:
-    """Count the direct and indirect dependents of the hashes `asked`. `stacks_of` has the stacks of each binary."""
+    """Count direct and indirect dependents of the hashes `asked` in `nodes`; `stacks_of` has stacks by binary."""
     names: dict[str, str] = {}
     by_dependency: defaultdict[str, list[str]] = defaultdict(list)
     for node in nodes:

@@ -50,7 +50,7 @@ class SpecStay(Struct, frozen=True):
 
 
 class Life(Struct, frozen=True):
-    """The time in which a document lists a spec, with gaps. A hash that names several specs has a life for each."""
+    """From when until when a document lists a spec, gaps included. If a hash names several specs, each has a life."""
 
     tag: str
     package: str
@@ -172,7 +172,7 @@ def _stays(index: Index, life: int, rows: Sequence[_Presence]) -> Iterator[SpecS
 
 
 def _what_happened(index: Index, row: _Presence, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what else revision `end` changed where it removed the spec `row`, and which stacks keep the version."""
+    """Return what else revision `end` changed where it removed the spec `row`, and stacks that keep its version."""
     spec = row.spec
 
     def concerns(one: Statement | Line) -> bool:

@@ -141,7 +141,7 @@ class IndexUpdate(Struct, frozen=True):
 def bring_up_to_date(
     repository: Repository, path: Path, engine: Engine, *, progress: IndexProgress = _TELL_NOBODY, end: str = "HEAD"
 ) -> IndexUpdate:
-    """Index all revisions up to `end`. Raises AnotherInstance if another process writes the index, or StateError."""
+    """Index all revisions up to `end`; `engine` reads documents. Raises AnotherInstance if the index is locked."""
     schema.check_is_index(path)
     with locked(path), closing(schema.open_for_writing(path)) as connection, schema.translating_errors(path):
         return _IndexBuild(repository, path, connection, engine, progress).run(first_parents(repository, end))
@@ -245,7 +245,7 @@ class _IndexBuild(Struct):
 
 
 def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tuple[Version, ...]) -> Task:
-    """Return a task: the new versions of a document, and its state in the index."""
+    """Return the task to read `versions`, the new ones of the document of `package` in `tag`, with its old state."""
     joins = "JOIN tag ON tag.id = tag JOIN package ON package.id = package WHERE tag.name = ? AND package.name = ?"
     key = tag, package
     query = f"SELECT blob, revision, baseline, old_compilers FROM document {joins}"  # noqa: S608  our own text

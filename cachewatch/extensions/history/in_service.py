@@ -54,7 +54,7 @@ class Past:
         return self._asked(lambda index: last_day(index, package, tag, index.newest, chooses))
 
     def returned(self, statements: Iterable[Statement], before: Side) -> Mapping[str, str]:
-        """Return, by id of statement, words on packages and stacks that came back: until when the tag had had them."""
+        """Return, by id of statement, words that say until when the tag had had a package or stack that came back."""
 
         def find(index: Index) -> Mapping[str, str]:
             number = _number(index, before)

@@ -145,7 +145,10 @@ def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tupl
 def find_presence(
     index: Index, package: str, tag: str, number: int, chooses: Callable[[str, str, str], bool]
 ) -> Span | None:
-    """Return the span around revision `number` with specs that `chooses` (version, stack or "", target), or None."""
+    """Return the span around revision `number` in which some spec was always accepted by `chooses`; None if none was.
+
+    `chooses` gets a version, a stack ("" for a spec in no stack) and a target.
+    """
     ids = index.id_of("package", package), index.id_of("tag", tag)
     spans = [
         span
@@ -206,7 +209,7 @@ def find_log(index: Index, tag: str, package: str | None, since: int, until: int
 
 
 def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
-    """Return the numbers of the revisions that changed specs, or in which a document was unreadable."""
+    """Return numbers of revisions that changed specs or had an unreadable document; `values` are for the queries."""
     of_tag = "tag = :tag AND revision > :since AND revision <= :until"
     if values["package"] is None:
         changed = f"SELECT DISTINCT revision FROM tally WHERE {of_tag}"  # noqa: S608  our own text, as below
@@ -226,7 +229,7 @@ def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
 def last_day(
     index: Index, package: str, tag: str, number: int, chooses: Callable[[str, Signature], object] = lambda *_: True
 ) -> str | None:
-    """Return the day when `tag` lost its last chosen spec, as of revision `number`; None if it has one or never had."""
+    """Return the day when `tag` lost its last chosen spec, up to revision `number`; None if it has one or never had."""
     query = "SELECT build, stacks, coalesce(last, ?) FROM interval WHERE package = ? AND tag = ? AND first <= ?"
     rows = index.rows(query, (OPEN, index.id_of("package", package), index.id_of("tag", tag), number))
     return _day_of(index, number, (end for *ids, end in rows if chooses("", index.signature(*ids))))
@@ -238,7 +241,7 @@ def _day_of(index: Index, number: int, ends: Iterable[int]) -> str | None:
 
 
 def returned(index: Index, tag: str, number: int, statements: Iterable[Statement]) -> Mapping[str, str]:
-    """Return, by id of statement, words on packages and stacks that came back: until when the tag had had them.
+    """Return, by id of statement, words that say until when the tag had had a package or stack that came back.
 
     `statements` are those after revision `number`. Nothing is returned for what was away for more than 400 days.
     """
@@ -258,7 +261,7 @@ def returned(index: Index, tag: str, number: int, statements: Iterable[Statement
 def facts_of(
     index: Index, tag: str, n: int, selection: Selection, concerns: Callable[[Statement | Line], bool] = lambda _: True
 ) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
-    """Return the selected changes by revision `n`: sentences on what `concerns` accepts, and all of them for JSON."""
+    """Return the selected changes by revision `n`: sentences if `concerns` accepts them, and values of all for JSON."""
     if not n:
         return (), []
     _, report = TagStates(index, tag, n - 1, lambda _: True).advance_and_compare(selection)

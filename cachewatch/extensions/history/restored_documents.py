@@ -77,7 +77,7 @@ def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[tuple[Do
 
 
 def held_at(index: Index, tag: str, number: int, package: str | None = None) -> Mapping[str, Sequence[HeldSpecs]]:
-    """Return the specs that `tag` had in revision `number` by package, or only those of `package`."""
+    """Return, by package, the specs that `tag` had in revision `number`: of all packages, or only of `package`."""
     held: defaultdict[str, list[HeldSpecs]] = defaultdict(list)
     values = {"tag": index.id_of("tag", tag), "number": number, "package": package}
     for name, build, stacks, size, hashes in index.rows(_HELD, values):
@@ -98,7 +98,7 @@ class TagStates:
     """Steps through the revisions of a tag, and keeps its documents in their current state."""
 
     def __init__(self, index: Index, tag: str, number: int, wanted: Wanted) -> None:
-        """Start at revision `number`; only the packages that `wanted` accepts are considered."""
+        """Start at the revision with this number; only packages that `wanted` accepts are considered."""
         self._index = index
         self._tag = tag
         self._wanted = wanted
@@ -136,7 +136,7 @@ class TagStates:
     def advance_and_compare(
         self, selection: Selection = EVERYTHING, stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None
     ) -> tuple[Sequence[tuple[DocumentChange, PackageChange]], Report]:
-        """Go to the next revision; return its changes and report. `stacks_of` looks up what a commit declares."""
+        """Go to the next revision; return its changes and report. `stacks_of` gives stacks declared in a commit."""
         before, is_pruned = self.count(), is_mutable(self._tag)
         changes = list(compared(self.advance(), self._tag))
         tally = Tally(selected=None if selection.packages.is_open and selection.takes_all_specs else [])

@@ -108,7 +108,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Yield a connection in a transaction. Raises StateError if another host leads, or may have led in this job."""
+        """Yield a connection in a transaction. Raises StateError if this host lost the lead, even if it leads again."""
         with self._writing(self._writers) as connection:
             is_late = getattr(self._job, "times_taken", self._times_taken) != self._times_taken
             if is_late or (self._must_lead and not _leads(connection)):

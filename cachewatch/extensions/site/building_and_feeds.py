@@ -105,7 +105,7 @@ def _id(name: Sequence[str]) -> str:
 
 
 def digests_page(digests: Sequence[RenderedDigest], feeds: Mapping[str, str]) -> View:
-    """Return the values of the page that lists `digests`, in this order, and the feeds of their subscriptions."""
+    """Return the values of the page that lists `digests`, in this order, and `feeds`: addresses by subscription."""
     listed = sorted({digest.subscription for digest in digests})
     return {
         "digests": [
@@ -160,7 +160,7 @@ class Folder:
         return self._load("history.msgpack", msgspec.msgpack.Decoder(SiteContents).decode)
 
     def offer(self, path: str, key: str) -> bool:
-        """Add the page at `path`; return whether it must be written, because `key` is new or the file is missing."""
+        """Add the page at `path`; return whether to write it: `key`, a hash of it, is new, or the file is missing."""
         assert path not in self._pages, path
         self._pages[path] = key
         return self._before.get(path) != key or not (self.path / path).is_file()
@@ -220,7 +220,7 @@ def build(
     jobs: int = 1,
     progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[int, int, int]:
-    """Write the site of `catalogue` with `digests`; return the numbers of files written, unchanged and removed."""
+    """Write the site of `catalogue` and `digests`; return the numbers of files written, unchanged and removed."""
     digests = sorted(digests, key=lambda digest: (digest.created, digest.key), reverse=True)
     sources_of_pages = sorted(_TEMPLATES.iterdir(), key=lambda file: file.name)
     texts = [__version__, title, *(["digests"] if digests else []), *(f.read_text("utf-8") for f in sources_of_pages)]

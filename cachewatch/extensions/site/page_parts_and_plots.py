@@ -87,7 +87,7 @@ class Link(Struct, frozen=True):
 
 
 def happening(moment: DatedRevision, specs: int, added: Sequence[Link], removed: Sequence[Link], **more: Any) -> View:
-    """Return the changes of a package or stack by one revision, for its page; `specs` counts its specs afterwards."""
+    """Return values on what a revision added and removed: `specs` is the number afterwards, `more` are other values."""
     sides = cut("added", added, 40) | cut("removed", removed, 40)
     return {"moment": moment, "specs": f"{specs:,}", "counts": (), "note": "", **sides, **more}
 
@@ -132,7 +132,7 @@ def plot_of(
     columns: Mapping[str, Sequence[int]],
     stories: Sequence[RevisionStory] = (),
 ) -> View:
-    """Return a plot of `curves` over the revisions `moments`, and a table of the numbers in `columns`, newest first.
+    """Return a plot of `curves` on the axis `where` of the revisions `moments`, and a table of `columns`, newest first.
 
     The newest twelve events of the whole tag in `stories`, which has a story for each revision, are marked on the axis.
     """
@@ -172,7 +172,7 @@ def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revision
 
 
 def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Revisions) -> View:
-    """Return a step plot of `numbers` of specs, one for each revision, at `places` in percent, with a title."""
+    """Return a step plot, titled `name`, of `numbers`: one for each revision in `moments`, at its place in percent."""
     top, low, change = max(numbers), min(numbers), numbers[-1] - numbers[0]
     peak = moments[numbers.index(top)].day
     sign = "+" if change > 0 else "\N{MINUS SIGN}" if change else "\N{PLUS-MINUS SIGN}"

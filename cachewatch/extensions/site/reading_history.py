@@ -86,7 +86,10 @@ class Plan(Struct, frozen=True):
 def plan(
     repository: Repository, until: Revision, *, since: Revision | None, wanted_tag: Globs, packages: Globs
 ) -> Plan:
-    """Choose what to show, with the history of `develop` or the first tag. Raises UnknownRevision if no tag matches."""
+    """Choose what to show, with the history of `develop` or the first tag. Raises UnknownRevision if no tag matches.
+
+    Shown are revisions from `since` (None: the first) to `until`, and the tags that `wanted_tag` accepts.
+    """
     # A folder without any folders is a package of 2022, and no tag.
     trees = {tag: tree for tag, tree in tags_of(repository, until).ids.items() if folders(repository, tree).ids}
     tags = [tag for tag in tag_names.in_order(trees) if wanted_tag(tag)]
@@ -170,7 +173,10 @@ class ContentsReader:
         return changed, {package: present_of(held.get(package, ())) for package in there}
 
     def _moves(self, changed: Mapping[str, str], jobs: int) -> Iterator[tuple[str, TagMove]]:
-        """Yield each tag and its changes from the tag before it or, for the tag with a history, its newest snapshot."""
+        """Yield each tag and its changes from the tag before it or, for the tag with a history, its newest snapshot.
+
+        `changed` has, by tag, the commit that changed it last, or "" if unknown; `jobs` is a number of processes.
+        """
         before = tag_names.predecessors(changed)
         snapshots = (tag for tag in tag_names.in_order(changed) if tag_names.series(tag) == self._tag)
         if newest := next(snapshots, None):
@@ -187,7 +193,7 @@ class ContentsReader:
             yield tag, move
 
     def _histories(self, steps: Mapping[str, list[PackageStep]], last: Mapping[str, int]) -> Iterator[PackageHistory]:
-        """Yield the history of each package; that of an unchanged package is taken from the last build."""
+        """Yield each package's history, old if unchanged; by package, `steps` are changes, `last` is the last one."""
         known = {one.package: one for one in self._known.past.packages}
         versions = restored.unread_versions(self._index, self._tag, self._until)
         unread = {package: n for package, n, *_ in versions if n >= self._begin and self._packages(package)}
