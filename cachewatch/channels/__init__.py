@@ -33,7 +33,7 @@ class OneByOne:
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
-        """Yield the channel for a run of deliveries, then call `end`; `sent_history` finds messages sent before."""
+        """Yield the channel for a run of deliveries, then call `end`; `sent_history` finds earlier messages."""
         self._sent_history = sent_history
         try:
             yield cast("Transport", self)
@@ -45,7 +45,7 @@ class OneByOne:
 
 
 def without_secret_url(text: str, url: str) -> str:
-    """Return `text` with what is secret replaced by `***`: the path of `url`, long parts of it, and the query."""
+    """Return `text` with the secret parts of `url` (the path, long parts of it, and the query) replaced by `***`."""
     parts = urlsplit(url)
     for secret in (parts.path, parts.query, *(part for part in parts.path.split("/") if len(part) >= 8)):
         text = text.replace(secret, "***") if len(secret) > 1 else text

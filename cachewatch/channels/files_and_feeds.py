@@ -45,7 +45,7 @@ class OutputPlace:
         return Path(*parts).absolute()
 
     def base_of(self, path: Path) -> Path:
-        """Return the folder above all fields if it contains `path`; else, as for old templates, the parent folder."""
+        """Return the folder above all fields if it contains `path`; else (after a change of template) its parent."""
         return self.base if path.is_relative_to(self.base) else path.parent
 
     def made(self) -> Iterator[Path]:
@@ -65,7 +65,7 @@ _OURS = {EACCES, EPERM, EROFS, ENOENT, ENOTDIR, ELOOP, EISDIR, ENAMETOOLONG}
 
 
 def of_error(error: OSError, path: Path) -> DeliveryResult:
-    """Return the result of a delivery that cannot write `path`: blocked if a person must act, else deferred."""
+    """Return the result of a delivery that failed to write `path`: blocked if a person must act, else deferred."""
     message = one_line(f"{path}: {error.strerror or error}", 300)
     if error.errno in _OURS:
         return DeliveryResult(DeliveryOutcome.BLOCKED, f"{message}; create the folder and give cachewatch write access")
@@ -221,7 +221,7 @@ class FeedChannel(PublishedChannel):
 
 
 def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
-    """Return the feed: the entry of `message` and those of the newest `older` ones, `most` in all, fewer if large."""
+    """Return the feed with the entries of `message` and the newest of `older`: `most` in all, fewer if large."""
     new = _decode(message.payload)
     known = {new.entry.id: (message, new.entry)}
     for sent in older:

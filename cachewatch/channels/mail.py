@@ -126,7 +126,7 @@ class Mail:
                 yield header, f"<{_link(url)}>"
 
     def _unsubscribing(self) -> str:
-        """Return the URL with which the recipient unsubscribes, signed if a key is configured; "" if no URL is."""
+        """Return the configured URL to unsubscribe, signed if a key is configured; "" if there is no such URL."""
         recipient, subscription = self._to[0].addr_spec if self._to else "", self._rendered.subscription
         values = {"subscription": subscription, "recipient": recipient}
         if self._config.unsubscribe_key is not None:
@@ -145,7 +145,7 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def _link(url: str) -> str:
-    """Return `url` with those characters escaped that could end a link or a header."""
+    """Return `url` with all characters escaped that could end a link or a header."""
     return quote(url, safe="!#$%&'()*+,/:;=?@[]~-._", errors="replace")
 
 

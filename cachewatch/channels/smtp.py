@@ -38,7 +38,7 @@ _OTHER_THAN_SIZE = re.compile(r"5\.[67]\.\d")
 
 
 def _of_reply(step: str, code: int, said: bytes | str) -> DeliveryResult:
-    """Return the result of a delivery that the server refused at `step`, such as RCPT, with a code and words."""
+    """Return the result of a delivery that the server refused at `step`, such as RCPT, with `code` and text `said`."""
     words = said if isinstance(said, str) else said.decode("utf-8", "replace")
     reply, is_opening = one_line(f"{step}: {code} {words}", 300), step in _OPENING
     if not 400 <= code < 600:  # no server of mail speaks like this
@@ -216,7 +216,7 @@ class EmailChannel(MailChannel):
         self._failure: DeliveryResult | None = None
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Send one message; once the server itself has failed, all further messages of the run fail at once."""
+        """Send one message and return the result; once the server has failed, all further ones fail at once."""
         if not is_address(message.target):
             return NO_ADDRESS
         if self._failure is not None:

@@ -56,7 +56,7 @@ class WebhookChannel(OneByOne):
         return [self._message(rendered, rendered.key)]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return the message, marked as resent, with a new Idempotency-Key: it is not to be taken for a repetition."""
+        """Return the message, marked as resent, with a new Idempotency-Key, so that receivers accept it again."""
         title = f"Resent: {rendered.title.removeprefix('Resent: ')}"
         return self._message(replace(rendered, title=title), f"{original.message_id} {rendered.created.isoformat()}")
 
@@ -177,7 +177,7 @@ def chat_title(rendered: RenderedDigest) -> str:
 
 
 def _harmless(text: str, most: int) -> str:
-    """Return `text` as one line of at most `most` characters without what any chat takes for a mention or a link."""
+    """Return `text` on one line of up to `most` characters, without what any chat takes for a mention or link."""
     return shortened(without_links(without_mentions(one_line(text, most))), most)
 
 
@@ -285,7 +285,7 @@ class AppriseChannel(OneByOne):
         return [self._message(rendered, target) for target in self._urls]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return the message to the chat of `original` again, marked as resent."""
+        """Return the message for the chat that got `original`, marked as resent."""
         return self._message(rendered, original.target, "Resent: ")
 
     def deliver(self, message: Message) -> DeliveryResult:

@@ -74,7 +74,7 @@ def _offered(what: str, context: click.Context, incomplete: str) -> list[Complet
 
 
 def _names(what: str, context: click.Context, package: str = "") -> list[str]:
-    """Return the names of `what` in the configuration or repository that the command would read; [] if that fails."""
+    """Return the names of `what`, such as tags, that the command would read from configuration or repository; or []."""
     from cachewatch.config.reading import read_config  # noqa: PLC0415  slow to load
 
     given = context.params
@@ -110,7 +110,7 @@ def _of_catalogue(what: str, repository: Repository, revision: Revision, package
 
 
 def in_full(_context: click.Context, _param: click.Parameter, address: str | None) -> str | None:
-    """Return `address`, but for `public` the URL of Spack's public catalogue, unless something here has that name."""
+    """Return the URL of Spack's public catalogue for `public`, unless a file here is called so; else `address`."""
     return PUBLIC_REPOSITORY if address == PUBLIC and not os.path.lexists(PUBLIC) else address
 
 
@@ -168,7 +168,7 @@ TAG_OPTION = tag_option("Tag to read.", default="develop")
 
 
 class _Default(Struct, frozen=True):
-    """The repository to read if no option names one, and the message that says so."""
+    """A repository that is read because no option names one, and the message that says so."""
 
     address: str
     sentence: str
@@ -178,8 +178,8 @@ class _Default(Struct, frozen=True):
 def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked: str = "") -> Repository:
     """Open `repo`; if None, the repository around the working directory, the configured one, or one in this folder.
 
-    Tells the user which one is read, unless it is `repo` or around the working directory. Draws the progress of cloning
-    on `line`. Raises UsageError if there is none; its message begins with `asked`.
+    Tells the user which one is read, unless it is `repo` or around the working directory. Draws the progress of
+    cloning on `line`. Raises UsageError, with `asked` as the beginning of its message, if there is no repository.
     """
     if repo is not None:
         if not is_url(repo) and not os.path.lexists(repo):
@@ -193,7 +193,7 @@ def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked:
 
 
 def open_as_fetched(repo: str | None) -> Repository | None:
-    """Open the repository as `open_catalogue` does, without messages and network; None if it was never fetched."""
+    """Open the repository as `open_catalogue` does, but silently and without network; None if it was never fetched."""
     if repo is None and (here := _here()) is not None:
         return here
     source = _Default(repo, "") if repo is not None else _default()
@@ -209,12 +209,12 @@ def is_folder(address: str) -> bool:
 
 
 def is_partial() -> bool:
-    """Tell whether some documents in a folder that this command opened could not be read."""
+    """Tell whether this command opened a folder in which some documents could not be read."""
     return bool(click.get_current_context().meta.get(_PARTIAL))
 
 
 def _open(found: _Default, line: ProgressLine | None = None) -> Repository:
-    """Open a repository; a folder of documents is first recorded in a temporary repository."""
+    """Open the repository `found`; record a folder of documents in a temporary one. Draw progress on `line`, if any."""
     address, layout = found.address, layout_asked_for() or found.layout
     if not is_folder(address):
         return open_repository(address, report=line.git_report if line else None, layout=layout)
@@ -308,7 +308,7 @@ Asked = Sequence[tuple[str, str]]  # pairs of a filter and one of its patterns
 
 
 def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]) -> None:
-    """Warn of each pattern in `filters` that matches nothing. Raises UsageError for one that is a plain name."""
+    """Warn of patterns in `filters` that nothing compared has (`done`). Raises UsageError for a plain name."""
     asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]
     if not asked:
         return
@@ -347,13 +347,13 @@ def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, do
 
 
 def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
-    """Return the message that no value of the filter `name` matches `pattern` at `where`, with similar `values`."""
+    """Return the message that no value of the filter `name` matches `pattern` at `where`; suggest similar `values`."""
     known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
     return f"no {'version' if name == 'versions' else name} matches {where}{did_you_mean(pattern, sorted(known), MOST_NAMES)}"
 
 
 def unmatched(asked: Asked, values: Values) -> Asked:
-    """Return those pairs of `asked` whose pattern, without a leading !, matches none of the filter's `values`."""
+    """Return the pairs of `asked`, filter and pattern, that match none of `values`; a leading ! is ignored."""
 
     def is_among(name: str, pattern: str) -> bool:
         if name == "versions":
@@ -364,7 +364,7 @@ def unmatched(asked: Asked, values: Values) -> Asked:
 
 
 def add_facts(values: dict[str, set[str]], blobs: Sequence[Blob], reader: Reader) -> None:
-    """Add the versions, stacks and so on in the documents `blobs` to `values`; skip unreadable documents."""
+    """Add the versions, stacks and so on of the documents `blobs` to the sets in `values`; skip unreadable ones."""
     for blob, content in zip(blobs, reader.read(blobs), strict=True):
         if isinstance(content, bytes):
             with suppress(DocumentError):

@@ -62,7 +62,7 @@ CONFIG_OPTION = click.option(
 
 
 def configured(command: Callable[..., Any], *, with_secrets: bool = True) -> Callable[..., Any]:
-    """Return `command` with the option --config; it gets the checked configuration as the argument `config`."""
+    """Return `command` with the option --config; as `config` it gets the configuration, with or without secrets."""
 
     @CONFIG_OPTION
     @wraps(command)
@@ -99,7 +99,7 @@ def working_on(config: Config, database: Database) -> Iterator[Context]:
 
 
 def page(template: str, now: datetime, **values: Any) -> list[str]:
-    """Render `template` to lines for a terminal; make texts in `values` harmless, and times relative to `now`."""
+    """Render `template` to lines for a terminal; make texts in `values` harmless, and write times relative to `now`."""
     plain = _harmless(msgspec.to_builtins(values, builtin_types=(datetime,)))
     times = {name: partial(show, zone=str(now.tzinfo)) for name, show in (("minute", minute), ("second", second))}
     return render(template, now=now, in_a_row=in_a_row, when=partial(_when, now=now), **times, **plain).splitlines()
@@ -160,7 +160,7 @@ def _matches(config: Config) -> Iterator[tuple[str, Match]]:
 
 @contextmanager
 def _opened(context: Context, source: Source) -> Iterator[Repository]:
-    """Open the copy of a source; if it was never fetched, fetch one on this machine into a temporary copy."""
+    """Open the copy of a source; if there is none, a temporary one. Raises UsageError if that needs a network."""
     watched = context.watched(source)
     with TemporaryDirectory(prefix="cachewatch-") as folder:
         if not context.clone_folder(source.name).exists():
@@ -186,7 +186,11 @@ def _unknown_since(repository: Repository, source: Source) -> Iterator[str]:
 
 
 def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, filters.Values]) -> Iterator[str]:
-    """Yield a message for each pattern that matches no value in the sources `seen`, or one if no value matches all."""
+    """Yield a message for each pattern that matches no value in `seen`, or one if no value matches all of them.
+
+    `where` is the place of the `patterns` in the configuration; `seen` has the values of each filter `option` by
+    source.
+    """
     if not seen or not patterns:
         return
     values = {option: {value for each in seen.values() for value in each[option]}}
@@ -200,7 +204,7 @@ def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str
 
 
 def _look(repository: Repository, source: Source, asked: filters.Asked) -> tuple[set[str], filters.Values]:
-    """Return all tags of a source's newest revision, and by filter those values in watched tags that `asked` needs."""
+    """Return all tags of a source's newest revision, and by filter the values in watched tags that `asked` needs."""
     revision = resolve(repository, "HEAD")
     trees = tags_of(repository, revision).ids
     if not trees:

@@ -202,7 +202,7 @@ def diff(
 
 
 def _note_not_compared(repository: Repository, named: tuple[str, str] | None, after: str | None) -> None:
-    """Print how to compare a folder or uncommitted files with HEAD, if the user may have meant that."""
+    """Print how to compare a folder or uncommitted files with HEAD, if these arguments may have meant that."""
     root = next((folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / ".git").exists()), None)
     if named is not None and after is None and is_documents(named[0]):
         command = shlex.join(["cachewatch", "diff", NEWEST, named[0]])
@@ -216,7 +216,7 @@ def _note_not_compared(repository: Repository, named: tuple[str, str] | None, af
 
 
 def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
-    """Print which of the new packages and stacks their tag had some time before; needs a history index."""
+    """Print which new packages and stacks of the `reports` their tag had before, if there is a history index."""
     in_one_tag = [report for report in reports if report.before.tag == report.after.tag]
     new = [(one, report) for report in in_one_tag for one in report.statements if one.kind in _NEW]
     old, end = (new[0][1].before.revision, new[0][1].after.revision) if new else (None, None)
@@ -231,7 +231,7 @@ def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
-    """Return the names of both sides, with HEAD for a missing AFTER; None if neither is given. Raises UsageError."""
+    """Return the names of both sides, HEAD if `after` is None; None if `before` is. Raises UsageError if they clash."""
     if before is None:
         return None
     if after is None and (found := split_range(before)) is not None:
@@ -249,7 +249,7 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
 
 
 def _by_why(context: click.Context, names: Sequence[str], **options: str | None) -> bool | None:
-    """Compare two lock files or two hashes as `why` does; return whether they differ, None if `names` are neither."""
+    """Compare two lock files or two hashes as `why` does; return whether they differ, or None for other `names`."""
     with_effect = {"before", "after", "format_", "color", "output", "exit_code", "quiet"}
     if all(Path(name).suffix == ".lock" and Path(name).is_file() for name in names):
         what, arguments = "two lock files", ["--lock", *names]
@@ -278,7 +278,7 @@ def _by_why(context: click.Context, names: Sequence[str], **options: str | None)
 
 
 def _are_paths(named: tuple[str, str] | None, tags: Sequence[str], *, has_repo: bool) -> bool:
-    """Tell whether both sides are paths. Raises UsageError if so, and an option is given that has no effect on them."""
+    """Tell whether both sides are paths. Raises UsageError if they are and a given option has no effect on paths."""
     if named is None or needs_git(*named):
         return False
     if has_repo:
@@ -291,7 +291,7 @@ def _are_paths(named: tuple[str, str] | None, tags: Sequence[str], *, has_repo: 
 
 
 def _asked(named: tuple[str, str] | None, after: str | None) -> str:
-    """Return why a catalogue is needed, as the beginning of the message that there is none; "" if nothing was named."""
+    """Return why a catalogue is needed, the beginning of the message that there is none; "" if `named` is None."""
     if named and after is None and is_documents(named[0]):
         return f"{named[0]} alone is compared with {NEWEST} of a catalogue (name a second path to compare two), and "
     missing = " and ".join(name for name in dict.fromkeys(named or ()) if not is_documents(name))
@@ -299,7 +299,7 @@ def _asked(named: tuple[str, str] | None, after: str | None) -> str:
 
 
 def _compared(named: tuple[str, str] | None, repository: Repository | None, selection: Selection) -> Comparison:
-    """Return the comparison of the `named` sides; if None, of the newest revision with the one before it."""
+    """Return the comparison of the two sides `named`; if None, of the newest revision with the one before it."""
     if named is None:
         assert repository is not None  # only paths need none
         named = newest_two(repository)
@@ -329,7 +329,7 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, output: str | None) -> Format:
-    """Return the class of the collector, and the writer, for the format `name` or "stat"."""
+    """Return the class of the collector, and the writer, for the format `name`, which may also be "stat"."""
     if name in ("json", "jsonl"):
         return JsonCollector, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
     if name == "csv":
@@ -364,7 +364,7 @@ def _checked(
     *,
     names_tags: bool,
 ) -> Iterator[bytes]:
-    """Yield `pieces`, after a list of the compared tags if `names_tags` and there are several; then check `filters`."""
+    """Yield `pieces` of a report, after a list of tags if `names_tags` and there are several; then check `filters`."""
     tags = [safe(pair.after.tag or pair.before.tag or "") for pair in comparison.pairs]
     if names_tags and not filters["tag"] and len(tags) > 1:
         text = f"{len(tags):,} tags compared: {first_of(tags, _MOST_TAGS)} (--tag {tags[0]} selects one)"
@@ -374,7 +374,7 @@ def _checked(
 
 
 def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: Globs, selection: Selection) -> None:
-    """Print on standard error which changes made `--fail-on` apply, for each of its values `words`."""
+    """Print which changes made `--fail-on` apply, for each of its values `words`; `fail_on` matches any of them."""
     if fail_on.is_open or not any(fail_on(kind) for report in reports for kind in report.kinds):
         return
     for word in [word for word in words if not word.startswith("!")] or [" ".join(words)]:

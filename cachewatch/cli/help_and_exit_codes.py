@@ -70,7 +70,7 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; `help X` becomes `X --help`. Raises UsageError, with a similar name, if there is none."""
+        """Find the command; `help X` becomes `X --help`. Raises UsageError if there is no such command."""
         name = args[0]
         if name == "help" and self.rows and f"help {(args[1:] or [''])[0]}" not in self.rows:
             return self.resolve_command(ctx, [*args[1:], "--help"])
@@ -155,7 +155,7 @@ _IN_SPECS = {name: f"{name}=VALUE" for name in ("stack", "target", "os")} | {"co
 
 
 def _meant_option(name: str, command: click.Command) -> str:
-    """Return the end of an error message: what the unknown option `name` probably meant; "" if unknown."""
+    """Return what the unknown option `name` of `command` probably meant, as the end of a message; "" if unclear."""
     word = name.lstrip("-")
     options = {opt: one for one in command.params if isinstance(one, click.Option) for opt in one.opts}
     form = options["--format"].type if "--format" in options else None

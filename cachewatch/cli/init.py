@@ -136,7 +136,7 @@ def _name_of(source: str) -> str:
 
 
 def _look(source: str, layout: Layout, since: str | None) -> Collection[str]:
-    """Return the tags of a local source; warn if there are none. Raises UsageError if it has no revision `since`."""
+    """Return the tags of a local source; warn if there are none. Raises UsageError if `since` is given but unknown."""
     try:
         if folders.is_plain(Path(source)):
             if since:

@@ -51,7 +51,7 @@ from cachewatch.store.transactions_and_upgrades import copy_rows
 
 
 def _summary(context: Context, before: ServiceStatus, begun: datetime) -> list[str]:
-    """Return the lines that sum up the pass that began at `begun`; `before` is the status at that time."""
+    """Return the lines that sum up a pass: it began at `begun`, when the status of the service was `before`."""
     after = read_status(context)
     with context.database.read() as connection:
         newest = deliveries.find(connection, limit=500)
@@ -136,7 +136,7 @@ def daemon(*, config: Config, log_format: str) -> int:
 
 
 def _opened(config: Config, form: str) -> Context:
-    """Open the state, of which this process must hold the lock on this host; log in the format `form`."""
+    """Open the state and lock it for this process on this host; write the log in the format `form`."""
     database = open_database(config.database, is_checked=True)
     # The clock by its name here, which the model and the crash tests replace.
     return Context(config=config, database=database, log=open_log(form), clock=utc_now)
@@ -215,7 +215,7 @@ def preview(
 
 
 def _in_colours(text: str, listed: Sequence[Section]) -> Iterator[str]:
-    """Yield the lines of the digest `text`; colour the headings of its sections `listed` by what they mean."""
+    """Yield the lines of the digest `text`; headings of its sections, `listed`, are coloured by what they mean."""
     paint = palette().paint
     meanings = {str(kind): colour for kind, colour in COLOURS_OF_KINDS.items()}
     meanings |= {str(name): colour for name, (_, colour) in MEANINGS.items()}
@@ -226,7 +226,7 @@ def _in_colours(text: str, listed: Sequence[Section]) -> Iterator[str]:
 
 
 def _stream(config: Config, subscription: str | None, name: str) -> Stream:
-    """Return the stream `name` (regular or urgent) of `subscription`, or of the only one. Raises UsageError if none."""
+    """Return the stream `name` (regular, urgent) of `subscription`, or of the only one. Raises UsageError if none."""
     names = ", ".join(config.subscriptions) or "none"
     if not subscription and len(config.subscriptions) != 1:
         raise UsageError(f"preview needs a subscription; configured: {names}")
@@ -243,7 +243,8 @@ def _stream(config: Config, subscription: str | None, name: str) -> Stream:
 def _state(config: Config, stream: Stream, since: str | None) -> Iterator[Context]:
     """Open the state that the next pass would find: a temporary copy, if sources have to be fetched for it.
 
-    Fetches sources on this machine; before the first pass, also git sources from which an earlier revision is needed.
+    Fetches sources on this machine; before the first pass, also git sources from which `since` or the configuration
+    needs an earlier revision.
     """
     here = [each for each in stream.sources if _is_here(each)]
     with ExitStack() as stack:
@@ -367,7 +368,7 @@ class _Preview:
 
 
 def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> bytes:
-    """Return what the first suitable channel sends in the format `form`. Raises UsageError if "eml" has no mail."""
+    """Return what the first suitable channel sends in the format `form`. Raises UsageError if "eml" finds no mail."""
     # Mails have no Markdown, and name attachments.
     mails = [each for each in packed if isinstance(config.channels[each.channel], MailConfig)]
     others = (each for each in packed if each not in mails)

@@ -203,13 +203,13 @@ def _values(asked: SpecCondition, signatures: Iterable[Signature]) -> str:
 
 
 class _Catalogue:
-    """A revision in the repository `repo` (None is the usual one), which is opened when it is first needed."""
+    """A revision in the repository `repo` (None: as for `open_catalogue`), which is opened when it is first needed."""
 
     def __init__(self, repo: str | None, revision: str, line: terminal.ProgressLine, stack: ExitStack) -> None:
         self._repo, self._revision, self._line, self._stack = repo, revision, line, stack
 
     def package(self, asked: SpecPattern) -> tables.ShownPackage:
-        """Return the package of `asked`, with the revision that last changed it. Raises UnknownRevision if none."""
+        """Return the package of `asked`, with the revision that last changed it. Raises UnknownRevision if absent."""
         try:
             read = read_package(*self._opened, asked.package)
         except UnknownRevision as error:
@@ -401,7 +401,7 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
 def _list(repository: Repository, name: str, wanted: Globs, faults: list[Diagnostic]) -> Listing:
     """List the documents of packages that match `wanted` in the revision `name`. Raises UsageError if no package does.
 
-    Adds files that have the name of a document but are none to `faults`.
+    Adds diagnostics of files that have the name of a document but are none to `faults`, in place.
     """
     revision = resolve(repository, name)
     listing = list_revision(repository, revision, wanted)
@@ -419,7 +419,10 @@ def _documents(
     faults: list[Diagnostic] | None = None,
     may_have: Callable[[bytes], bool] = lambda _: True,
 ) -> Iterator[Document]:
-    """Yield the readable documents of `listing`; add others to `faults`, or warn of them at once if that is None."""
+    """Yield the readable documents of `listing`; add faults of others to `faults`, or, if that is None, warn at once.
+
+    Documents whose bytes `may_have` refuses are not parsed and left out. `line` shows the progress.
+    """
     line.begin(sum(blob.size for blob in listing.blobs.values()))
     for document in read_documents(listing, progress=line.advance, may_have=may_have):
         if not isinstance(document, Diagnostic):
@@ -431,7 +434,7 @@ def _documents(
 
 
 def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Return the `names` that match `patterns`. Raises UsageError (no `what` matches) if there are none."""
+    """Return the `names` that match `patterns`; `what` they are is for the message. Raises UsageError if none match."""
     wanted = Globs(patterns)
     chosen = list(filter(wanted, names))
     if patterns and not chosen:
@@ -442,7 +445,7 @@ def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[st
 def _end(
     listed: Sequence[tables.Listed], what: str, faults: Sequence[Diagnostic], *, format_: str, output: str | None
 ) -> int:
-    """Write a list of `what`, and warn of `faults`; return the exit code: 4 if a document was unreadable, else 0."""
+    """Write `listed` and warn of `faults`; return the exit code: 4 if a document was unreadable, else 0."""
     pieces = tables.write_listing(listed, what, format_, terminal.palette(output), terminal.width())
     terminal.write(pieces, output, is_for_people=format_ in ("text", "names"))
     terminal.warn_of(faults)

@@ -331,7 +331,7 @@ def _check_places(source: StatePlace, target: StatePlace) -> None:
 
 
 def _source_state(place: StatePlace, stack: ExitStack) -> Database:
-    """Open the state at `place` to read; lock a folder until `stack` ends, copy and upgrade a backup first."""
+    """Open the state at `place` for reading; lock a folder until `stack` ends; first copy and upgrade a backup."""
     if isinstance(place, Path) and place.is_file():
         folder, backup = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-"))), place
         shutil.copyfile(backup, folder / NAME)

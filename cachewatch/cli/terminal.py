@@ -50,7 +50,7 @@ _SIDES = {"before": " (BEFORE)", "after": " (AFTER)", "both": " (BEFORE and AFTE
 
 
 def warn_of(faults: Iterable[Diagnostic], *, most: int | None = None, more: str = "") -> None:
-    """Print a warning for each fault of a document; beyond `most` of them, only their number, followed by `more`."""
+    """Print a warning for each of `faults`; of those beyond `most` (None: no limit), only their number and `more`."""
     problems = list(faults)
     for each in problems[:most]:
         warn(f"{each.path}: {each.kind}: {each.message}{_SIDES.get(each.side, '')}")
@@ -74,7 +74,7 @@ _MANY_PIECES = 500
 
 
 class ProgressLine:
-    """Shows progress on one line of standard error, if that is a terminal and `is_wanted`; `doing` begins the line."""
+    """Shows progress on one line, begun by `doing`, of standard error, if that is a terminal and `is_wanted`."""
 
     def __init__(self, doing: str = "comparing", *, is_wanted: bool = True) -> None:
         self._doing = doing
@@ -85,7 +85,7 @@ class ProgressLine:
         self._total = self._done = self._done_at_start = 0
 
     def begin(self, total: int, done: int | None = None) -> None:
-        """Begin work on `total` bytes; if `done` is given, on `total` pieces, `done` of which are already finished."""
+        """Begin work on `total` bytes, or on `total` pieces, if `done`, those that are already finished, is given."""
         self._done = self._done_at_start = done or 0
         is_long = total - self._done >= (LONG_BYTES if done is None else _MANY_PIECES)
         self._total = total if self._is_shown and is_long else 0
@@ -230,7 +230,7 @@ def write_text(text: str) -> None:
 
 
 def write_json(what: str, value: object) -> None:
-    """Write `value` as JSON, with the name of the schema `what`; unless it is an object, under the key `what`."""
+    """Write `value` as JSON with the name of its schema, `what`; if it is no object, put it under the key `what`."""
     plain = msgspec.to_builtins(value)
     plain = {"schema": f"cachewatch.{what}/1"} | (plain if isinstance(plain, dict) else {what: plain})
     write([pretty_json(plain)], None)

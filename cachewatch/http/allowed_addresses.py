@@ -50,7 +50,7 @@ def check_secrecy(url: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether `host` is `localhost` or a loopback address, so that nothing crosses a network."""
+    """Tell whether `host` is `localhost` or a loopback address, for which nothing crosses a network."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -71,14 +71,15 @@ _NOT_PUBLIC = tuple(map(ip_network, ("168.63.129.16", "192.0.0.0/24", "64:ff9b:1
 
 
 async def check_target(url: str, target: str) -> None:
-    """Raise HttpError if the host of `target` is in a private network, but that of `url`, which leads there, is not."""
+    """Raise HttpError if `target`, to which `url` led, is in a private network and `url` is not."""
     await _check(url, target, await _addresses(target))  # a name that cannot be resolved here is left to the proxy
 
 
 def connection_check(url: str, target: str) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
-    """Return a trace function for httpx that repeats the check of `check_target` for the address really connected to.
+    """Return a trace function for httpx that applies `check_target` to the address to which it really connected.
 
-    It runs before the request is sent: a name may resolve to another address a moment after `check_target` asked.
+    The function runs before the request is sent: a name may resolve to another address a moment after
+    `check_target` asked.
     """
     host = ""
 

@@ -92,10 +92,11 @@ class Client:
         size: int | None = None,
         named_by: str = "",
     ) -> Answer:
-        """Return the answer of `url` if its status is 200 or in `expected`. Raises HttpError if it is another, or none.
+        """Return the answer of `url` if its status is 200 or in `expected`. Raises HttpError otherwise.
 
-        An answer has at most `size` bytes (None: the client's limit). Credentials are sent only to the server of `url`.
-        Neither `named_by`, the URL that supplied `url`, nor a redirect may lead from the internet to private networks.
+        The answer has at most `size` bytes (None: the client's limit). Credentials are sent only to the server
+        of `url`. Neither `named_by`, the URL that supplied `url` ("": none), nor a redirect may lead from the
+        internet to private networks.
         """
         check_url(url)
         limits, begun = self._limits, time.monotonic()
@@ -166,7 +167,7 @@ async def _follow(
 def post(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, seconds: float = 30.0) -> Answer:
     """Send `body` once and return the answer, whatever its status (redirects are not followed), cut to 64 KiB.
 
-    Raises HttpError if none came within `seconds`; the server may have acted on the request all the same.
+    Raises HttpError if no answer came within `seconds`; the server may have acted on the request all the same.
     """
     check_url(url)
 
@@ -267,7 +268,7 @@ def _failure(url: str, error: httpx2.HTTPError) -> HttpError:
 
 
 def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:
-    """Return `answer`. Raises HttpError if its status is neither 200 nor in `expected`, or if it is 200 and cut."""
+    """Return `answer`. Raises HttpError if its status is neither 200 nor `expected`, or is 200 and it was cut."""
     status, where = answer.status, shown(answer.url)
     if status != 200 and status not in expected:
         hint = _HINTS.get(status, ": the problem is on the server" if status >= 500 else "")

@@ -14,7 +14,7 @@ from cachewatch.report.words_file import words
 
 
 def there_since(line: Line) -> str:
-    """Return since when the removed builds of `line` had been there, `was there since 2026-03-02, 9 days`, or ""."""
+    """Return since when the removed builds of `line` had been there: `was there since 2026-03-02, 9 days`; or ""."""
     stay = line.stay
     if stay is None:
         return ""
@@ -33,7 +33,7 @@ def signed(counts: Counts) -> str:
 
 
 def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Return three counters, of added, removed, and kept but moved specs; the keys are words such as `in upgrades`."""
+    """Return three counters of the added, removed, and kept but moved specs in `counted`, by words: `in upgrades`."""
     added, removed, moved = Counter[str](), Counter[str](), Counter[str]()
     for kind, counts in counted:
         if counts.total:
@@ -66,7 +66,8 @@ def accounting(statements: Iterable[Statement]) -> str:
 def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
     """Return the lines of `statement`, or parts of them, that `wants` accepts.
 
-    If it accepts only the statement itself, return all lines; if it refuses a statement about the whole tag, none.
+    If it accepts the statement but no line, return all lines; if it refuses a statement about the whole tag, return
+    none.
     """
     is_whole = is_wanted(statement, wants)
     lines = tuple(filter(None, (divided(one, lambda part: is_wanted(part, wants))[0] for one in statement.lines)))
@@ -134,7 +135,7 @@ def tags_named(reports: Sequence[Report]) -> str:
 
 
 def heading(report: Report) -> tuple[str, str]:
-    """Return two texts on what `report` compares: names with days; then `(revisions, distance)`, or "" for files."""
+    """Return what `report` compares, with days; and `(revisions, distance)`, which is "" if not both are revisions."""
     before, after = report.before, report.after
     if before.revision and after.revision:
         name = " -> ".join(dict.fromkeys(safe_name(side.tag or "") for side in (before, after)))

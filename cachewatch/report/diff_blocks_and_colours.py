@@ -81,7 +81,7 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
 
 
 def _coloured_again(lines: Iterable[str], text: str, indent: str) -> Iterator[str]:
-    """Yield `lines`, the broken plain text of `text`, with its colours; each line ends the colours that it begins."""
+    """Yield `lines`, the wrapped `text` without its colours, in these colours; `indent` begins all but the first."""
     code, coloured = "", list[tuple[str, str]]()
     for part in _CODE.split(text):
         if part.startswith("\x1b"):
@@ -327,7 +327,7 @@ def blocks_of(report: Report, asked: Requested) -> Shown:
 
 
 def _narrowed(chosen: Chosen, asked: Requested) -> Statement:
-    """Return the statement; if it is about changed values, only with the losses and effects that were asked for."""
+    """Return the statement of `chosen`; if it is about changed values, with only the losses and effects asked for."""
     one, packages = chosen.statement, set(chosen.packages)
     if one.kind not in OF_VALUES:
         return one
@@ -410,7 +410,7 @@ def _lost(chosen: Chosen, asked: Requested) -> str:
 
 
 def _reasons(statement: Chosen, asked: Requested) -> str:
-    """Return which builds of the lost packages the tag still has; packages with the same answer are put together."""
+    """Return, in words, which builds of the packages that `statement` lost the tag still has; equal answers once."""
     chosen, own = set(statement.packages), wording()
     by_reason: defaultdict[str, dict[str, None]] = defaultdict(dict)
     classes = set[LossClass]()
@@ -430,7 +430,7 @@ def _reasons(statement: Chosen, asked: Requested) -> str:
 
 
 def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    """Yield one block with the number of rebuilt specs, if that is wanted; it names packages only on request."""
+    """Yield a block that counts rebuilt specs, if there are any; it names packages only if `asked` lists all."""
     counted = chosen if asked.names_kinds else [Chosen(one, one.lines) for one in report.statements]
     is_wave_told = any(one.statement.kind is StatementKind.REBUILD_WAVE for one in chosen)
     kinds = {_PLAIN} if is_wave_told else {_PLAIN, StatementKind.REBUILD_WAVE}
@@ -472,7 +472,7 @@ def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) ->
 
 
 def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[str]]:
-    """Return, for each package, the set of words that the blocks say about it."""
+    """Return, for each package, the set of words that the blocks of the `chosen` statements say about it."""
     # Whatever else changed in a renamed stack.
     renamed = (block.statement for block in chosen if block.statement.kind is StatementKind.STACK_MERGED)
     stacks = [name for one in renamed for name in (*one.before, *one.after)]
@@ -495,7 +495,7 @@ def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, froz
 
 
 def _unnamed(facts: Mapping[str, Delta], named: Set[str], asked: Requested) -> Iterator[str]:
-    """Yield the added and removed values that `named` lacks, a text for each fact: `compiler gcc@13.2.0 added`."""
+    """Yield a text for each fact with values that `asked` wants and `named` lacks: `compiler gcc@13.2.0 added`."""
     for name in _FACTS:
         parts = []
         for values, is_added in ((facts[name].added, True), (facts[name].removed, False)):
@@ -512,5 +512,5 @@ COLOURS_OF_KINDS = dict.fromkeys(_BAD, "red") | dict.fromkeys(ADDING, "green") |
 
 
 def colour_of(kind: StatementKind, severity: Severity = Severity.NEWS) -> str:
-    """Return the colour for statements of a kind: its own, else red if `severity` is attention, else "" for none."""
+    """Return the colour of `kind`, if it has one; else red if `severity` is attention, else "" (no colour)."""
     return COLOURS_OF_KINDS.get(kind, "red" if severity is Severity.ATTENTION else "")

@@ -22,7 +22,7 @@ from cachewatch.report.words_file import words
 
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:
-    """Consume the packages of `changeset`; return its report, with wanted events and the facts of a FactCollector."""
+    """Return the report of `changeset` with the events that `asked` wants, and the facts that its collector kept."""
     facts = {package: found for taken in changeset.collected() for package, found in taken or ()}
     return replace(changeset.report.about(asked.wants), facts=facts)
 
@@ -40,7 +40,7 @@ class ReportGroup(Struct, frozen=True, kw_only=True):
         return tags_named(self.reports)
 
     def is_like(self, other: "ReportGroup") -> bool:
-        """Tell whether both groups say the same, and neither has warnings or causes of its own."""
+        """Tell whether both groups say the same; False if either has warnings or causes of rebuilds."""
         one, another = self.reports[0], other.reports[0]
         if one.diagnostics or another.diagnostics or self.causes or other.causes:
             return False
@@ -63,7 +63,7 @@ def grouped_reports(changesets: Iterable[Changeset], asked: Requested) -> list[R
 
 
 def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int, palette: Palette) -> Iterator[bytes]:
-    """Yield a report on each tag as text for a terminal."""
+    """Yield reports as text for a terminal of `width` columns; tags that changed alike share one report."""
     for place, shown in enumerate(grouped_reports(changesets, asked)):
         yield b"\n\n" if place else b""
         yield _encoded(_render_text(shown.reports, shown.shown, width=width, palette=palette))
@@ -176,7 +176,7 @@ class StatCollector(ListCollector):
 
 
 def write_stat(changesets: Iterable[Changeset], wants: Wants, width: int | None, palette: Palette) -> Iterator[bytes]:
-    """Yield a line for each package and the total of each tag; tags that changed alike share them."""
+    """Yield a line for each package of a tag, then a total; tags that changed alike share these lines."""
     groups: dict[tuple[str, tuple[_Row, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
     for changeset in changesets:
         packages = tuple(numbers for body in changeset.collected() for numbers in body)

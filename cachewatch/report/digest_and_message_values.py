@@ -107,14 +107,17 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     still_missing: tuple[str, ...] = ()  # packages of snapshots before the base that the new snapshot still lacks
 
     def outdated(self, *, is_wait_over: bool) -> tuple[str, ...]:
-        """Return the packages of which lock files may name missing builds, except versions that upgrades replaced."""
+        """Return the packages of which lock files may name missing builds, except versions that upgrades replaced.
+
+        `is_wait_over` tells whether readers had to wait until this digest.
+        """
         args = self.report.tag, self.statements, self.rest, self.silenced
         found = outdated_packages(*args, is_wait_over=is_wait_over)
         return () if base_of(self.report) else tuple(sorted({*found}))
 
 
 class Silenced(Struct, frozen=True):
-    """A silence, with which an operator hides packages for a time, and how many it kept out of a digest."""
+    """A silence, by which an operator hides packages for a time, and how many packages it kept out of a digest."""
 
     name: str
     packages: int
@@ -205,13 +208,13 @@ def base_of(report: Report) -> str:
 
 
 def newest_day(report: Report) -> str:
-    """Return the day of the later revision, in UTC, with the time if the earlier one is of that day; "" if unknown."""
+    """Return the day of the later revision, in UTC, with the time if both are of that day; "" if it is unknown."""
     before, after = report.before.time or "", report.after.time or ""
     return after[: 16 if before[:10] == after[:10] else 10]
 
 
 def _known(known: Known, remembered: Remembered, now: datetime) -> Known:
-    """Return `known` with the earlier actions and suspicious losses from `remembered` added."""
+    """Return `known` with the actions and suspicious losses of `remembered`; `now` decides which ones are repeated."""
     since = {(one.source, Verb(one.verb), one.subject): one.since for one in remembered.actions}
     tasks = [(replace(one.task, since=one.since), one.is_repeated(now)) for one in remembered.actions if one.task]
     return replace(
@@ -297,7 +300,7 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
     attachments: tuple[Attachment, ...] = ()
 
     def message(self, target: str, payload: bytes, content_type: str, message_id: str | None = None) -> "Message":
-        """Return the message with which this digest goes to `target`, an address, path or URL."""
+        """Return the message that takes this digest, as `payload`, to `target`, an address, path or URL."""
         return Message(self.key, target, payload, content_type, self.created, message_id)
 
 

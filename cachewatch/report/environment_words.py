@@ -96,7 +96,7 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
 
 
 def remark(covered: Resolution) -> str:
-    """Return, in words, the nearest build to a missing binary, and what a prune would leave; "" if neither applies."""
+    """Return, in words, the build nearest to the missing binary of `covered`, and what a prune leaves; or ""."""
     parts = []
     if covered.nearest is Nearest.NONE:
         parts += [f"the newest there is {_newest(covered)}"] if covered.suggestion else []
@@ -118,7 +118,7 @@ def _newest(covered: Resolution) -> str:
 
 
 def named(listed: Sequence[Resolution]) -> str:
-    """Return the first of these binaries as text, each with machine and class of loss, and how many more there are."""
+    """Return the first of the binaries `listed` as text, each with machine and class of loss, and count the others."""
     shown = []
     for one in listed:
         machine = safe("-".join(filter(None, (one.need.platform, one.need.os, one.need.target))))
@@ -141,7 +141,7 @@ _MOST_BINARIES = 4
 
 
 def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
-    """Return wordings of a subject on what changed for an environment, the longest first; () if nothing did."""
+    """Return wordings of a subject on what changed for an environment, the longest first; () if nothing changed."""
     own = assessment.environment
     if own is None or not own.is_news:
         return ()
@@ -198,7 +198,11 @@ def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
 def _some(
     own: EnvironmentState, classes: Sequence[LossClass], counts: Mapping[str, str], words: Words, of: str = ""
 ) -> str:
-    """Return how many binaries of `classes` became worse and, if more are in these classes, how many in all."""
+    """Return how many binaries newly came into `classes` and, if others were there before, how many are there in all.
+
+    `counts` fills the text, which is `some` or `some_more` in words.toml; `of` is the end of its key, such as
+    `_packages`.
+    """
     new, now = (sum(len(own.of(one, is_new=lately)) for one in classes) for lately in (True, None))
     if len(classes) > 1:  # some may have changed from one class to another
         new -= sum(key_of(one) in own.again for each in classes for one in own.of(each, is_new=True))
@@ -208,7 +212,7 @@ def _some(
 
 
 def _changes(own: EnvironmentState, words: Words) -> str:
-    """Return the first two binaries that are newly left only in a newer version: `openmpi 5.7.3 -> 5.8.0`."""
+    """Return two binaries that now are left only in a newer version, `openmpi 5.7.3 -> 5.8.0`, and count the others."""
     found = [one for one in own.of(LossClass.OTHER, is_new=True) if one.suggestion]
     said = [f"{safe(one.need.package)} {safe(one.need.version)} -> {safe(one.suggestion)}" for one in found[:2]]
     more = [words.say("other", "more", len(found) - 2)] if len(found) > 2 else []
@@ -218,9 +222,10 @@ def _changes(own: EnvironmentState, words: Words) -> str:
 def binaries_said(
     binaries: Sequence[Resolution], words: Words, copied: Mapping[str, str], before: Mapping[str, Resolution]
 ) -> str:
-    """Return what became of the first binaries, `py-torch 2.8.0 is gone, 2.9.0 is there`, and the number of the others.
+    """Return what became of the first of `binaries`, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
 
-    `copied`: by package, the day on which readers were asked to copy it. `before`: binaries of the last digest, by key.
+    `copied`: by package, the day on which readers were asked to copy it. `before`: binaries of the last digest, by
+    key.
     """
     shown, more = binaries[:_MOST_BINARIES], len(binaries) - _MOST_BINARIES
     said = [_binary_said(one, words, copied.get(one.need.package, ""), before.get(key_of(one))) for one in shown]
@@ -257,7 +262,7 @@ def _binary_said(covered: Resolution, words: Words, day: str, before: Resolution
 
 
 def coverage_data(own: EnvironmentState, most: int, clean: Clean) -> Data:
-    """Return the changes for an environment as plain data, with lists of up to `most` rows."""
+    """Return the changes for an environment as plain data; lists have up to `most` rows, `clean` makes text safe."""
     change = own.change
     return {
         "name": clean(change.after.environment.name),

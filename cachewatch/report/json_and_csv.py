@@ -123,7 +123,7 @@ Owners = Mapping[tuple[str, Place], tuple[str | None, bool]]
 
 
 def owners_of(statements: Iterable[Statement]) -> Owners:
-    """Return, by package and place, the statements that explain lost, upgraded and downgraded places."""
+    """Return, by package and place, the statement (id, has it a class?) on a lost, upgraded or downgraded place."""
     owners: dict[tuple[str, Place], tuple[str | None, bool]] = {}
     for statement in statements:
         for lost in statement.losses:
@@ -136,7 +136,10 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
 
 
 def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
-    """Return the places of a package as JSON, each with its statement; `whole` is the id of any on the whole tag."""
+    """Return the places of `one` as JSON, each with the id of its statement: of `owners`, or else `whole`.
+
+    `whole` is the id of the statement about the whole tag; None if there is none.
+    """
     places = []
     for members, loss, place, is_owned in one.places:
         known = owners.get((one.package, place))
@@ -150,7 +153,7 @@ _DIRECTIONS = {"gained": "added", "lost": "removed", "upgraded": "upgrade", "dow
 
 
 def loss_values(loss: Loss) -> dict[str, str]:
-    """Return the class of a loss and, in words, what is left; for each lost version if that differs."""
+    """Return the class of a loss and, in words, what is left: once, or for each lost version if they differ."""
     own = words_file.words()
     reason = words.reasons_of_versions((loss, *loss.older), own) if loss.older else words.reason_of(loss, own)
     return {"class": loss.loss_class, "reason": reason or own.text("losses", f"{loss.loss_class}_alone")}
@@ -201,7 +204,7 @@ def cause_json(cause: Cause) -> dict[str, Any]:
 
 
 def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
-    """Return the causes of rebuilt specs; each spec is counted for one cause."""
+    """Return the causes of the rebuilt specs in `found`, each with its specs; a spec is counted for one cause only."""
     return attribute({one.spec.hash: one.causes for one in found if one.causes})
 
 
@@ -242,7 +245,7 @@ def _members(values: msgspec.Struct | Mapping[str, Any]) -> bytes:
 
 
 def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
-    """Return specs as a JSON list; `bodies` has, for each signature, what follows the hash."""
+    """Return `specs` as a JSON list; `bodies` has, for each signature, the JSON of a spec behind its hash."""
     parts = [
         f'{{"hash":"{key}"{bodies[signature]}' if known_hash(key) else f'{{"hash":null{bodies[signature]}'
         for key, signature in specs.in_order()
@@ -408,7 +411,7 @@ MOST_CSV = 4 * 2**20
 
 
 class CsvPacker:
-    """Compresses lines of CSV; if they exceed `most` bytes, compressed, the table is dropped."""
+    """Compresses lines of CSV about `tag`; drops the table if it exceeds `most` bytes, compressed."""
 
     def __init__(self, tag: str, most: int) -> None:
         self._most = most
@@ -418,14 +421,14 @@ class CsvPacker:
         self._size = 0
 
     def add(self, lines: bytes) -> None:
-        """Add lines of CSV whose first cell is empty; the tag is put there."""
+        """Add `lines` of CSV whose first cell is empty; put the tag into this cell."""
         self._size += len(lines)
         if lines and len(self._packed) <= self._most:
             self._gzip = self._gzip or zlib.compressobj(6, wbits=31)
             self._packed += self._gzip.compress(b"".join(self._tag + line for line in lines.splitlines(keepends=True)))
 
     def finish(self) -> CsvTable:
-        """Return the compressed table; it is empty if it exceeded the limit."""
+        """Return the compressed table; it is empty, and marked as incomplete, if it exceeds the limit."""
         self._packed += self._gzip.flush() if self._gzip else b""
         if len(self._packed) > self._most:
             return CsvTable(b"", self._size, is_complete=False)

@@ -26,7 +26,7 @@ _SHARED = frozenset({What.COMPILER, What.OS, What.TARGET, What.NAMESPACE, What.E
 
 
 def _alike(items: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T]]:
-    """Group items with equal changes; only those of compilers, targets and the like can be equal across packages."""
+    """Group `items` with equal causes; only changes of compilers, targets and the like can be equal across packages."""
     groups: defaultdict[tuple[What, str, str, str], list[_T]] = defaultdict(list)
     for item in items:
         cause = cause_of(item)
@@ -42,7 +42,7 @@ def in_words(causes: Sequence[Cause]) -> str:
 
 
 def because(causes: Sequence[Cause], own: Words | None = None) -> str:
-    """Return equal causes as the reason of a rebuild, `because of zlib 1.3 -> 1.3.1`; `own` words may replace ours."""
+    """Return equal causes as the reason of a rebuild, `because of zlib 1.3 -> 1.3.1`, worded by `own` (None: ours)."""
     packages = sorted({cause.package for cause in causes})
     return _said("because", causes[0], names(packages), len(packages), own or words())
 
@@ -82,7 +82,7 @@ class Reason(Struct, frozen=True):
 
 
 def reasons_of(counted: Iterable[CauseCount], own: Words | None = None) -> list[Reason]:
-    """Return causes in words, most specs first; equal changes of several packages are one reason."""
+    """Return causes, worded by `own` (None: ours), most specs first; equal changes of several packages are one."""
     reasons = []
     for group in _alike(counted, lambda one: one.cause):
         causes = tuple(one.cause for one in group)
@@ -109,7 +109,7 @@ def reasons(statement: Statement, own: Words) -> str:
 
 
 def reason_lines(statement: Statement, most: int) -> list[str]:
-    """Return lines for the first `most` reasons, for all others, and for compilers, if newly or no longer named."""
+    """Return lines on the first `most` reasons, on all other specs, and on compilers newly or no longer named."""
     shown = reasons_of(statement.causes)[:most]
     lines = [f"{number(one.specs, 'spec')} {one.words}: {names(one.packages)}" for one in shown]
     rest = statement.counts.new - sum(one.specs for one in shown)
@@ -124,7 +124,7 @@ def reason_lines(statement: Statement, most: int) -> list[str]:
 
 
 def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
-    """Return the causes as rows for templates, most specs first; the count is 0 if others account for all its specs."""
+    """Return causes as rows for templates, most specs first; the count is 0 if other causes account for all specs."""
     package_of = {one.spec.hash: one.spec.name for one in explained}
     rows = [
         {
@@ -138,7 +138,7 @@ def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
 
 
 def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
-    """Yield the number of rebuilt specs and `what` they are, then each cause with the number that it accounts for."""
+    """Yield the number of rebuilt specs and `what` they are, then each cause with the number of specs due to it."""
     yield f"{number(len(explained), 'spec')} {what}:"
     groups = grouped(explained)
     for one in groups[:MOST_CAUSES]:
@@ -181,7 +181,7 @@ def _node_json(node: GraphNode) -> dict[str, Any]:
 
 
 def explained_json(package: str, found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return as JSON why specs of a package were rebuilt, several in a list; `is_recorded`: there are graphs."""
+    """Return as JSON why the specs `found` of a package were rebuilt; `is_recorded`: are there dependency graphs?"""
     answers = [_explanation_json(one) for one in found]
     if len(answers) == 1:
         return _encoded({"recorded": is_recorded, **answers[0]})
@@ -196,7 +196,7 @@ def _explanation_json(one: Explanation) -> dict[str, Any]:
 
 
 def night_json(found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return the causes of all rebuilt specs in `found` as JSON; `is_recorded`: there are dependency graphs."""
+    """Return the causes of all rebuilt specs in `found` as JSON; `is_recorded`: are there dependency graphs?"""
     return _encoded({"recorded": is_recorded, "causes": attributed_json(found)})
 
 

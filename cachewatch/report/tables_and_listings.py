@@ -88,7 +88,7 @@ def text_lines(table: Table, palette: Palette, width: int | None) -> Iterator[st
 
 
 def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | None) -> list[int] | None:
-    """Return widths of columns with which a line fits into `most`; None if words would have to be cut."""
+    """Return a width for each column, so that a line fits into `most` (None: any); None if words would be cut."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     # Parts that are not broken: words, and a date with its time and zone.
@@ -281,7 +281,11 @@ def _where(side: Side) -> str:
 def _matrix(
     cells: Cells, last: Set[tuple[str, str, str]], *, is_pruned: bool, palette: Palette, width: int | None
 ) -> Iterator[str]:
-    """Yield a line for each version and stack, with a column for each target if there is room; `last` cells get "!"."""
+    """Yield `cells`, the numbers of specs, in a line for each version and stack, with a column for each target.
+
+    If there is no room for columns, the targets are listed. The cells in `last` get "!"; if `is_pruned`, those of
+    no stack get "U".
+    """
     targets = sorted({target for _, _, target in cells})
     rows = sorted({(version, stack) for version, stack, _ in cells}, key=lambda row: row[1])
     rows.sort(key=lambda row: version_key(row[0]), reverse=True)

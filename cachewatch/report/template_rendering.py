@@ -142,7 +142,7 @@ def render(name: str, **context: Any) -> str:
 
 @contextmanager
 def templates_of(folder: Path | None, only: str = "") -> Iterator[Callable[[Sequence[Job]], list[str]]]:
-    """Yield a function that renders jobs with templates in `folder` or else ours; with `only`, others give no text."""
+    """Yield a function that renders jobs with templates in `folder` or else ours; with `only`, that template alone."""
     if folder is None:
         yield partial(_render_each, None, only=only)
         return
@@ -159,7 +159,7 @@ def templates_of(folder: Path | None, only: str = "") -> Iterator[Callable[[Sequ
 
 
 def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
-    """Return text and path of a template, the user's or else ours, or None. Raises TemplateError if unreadable."""
+    """Return text and path of a template in `folder`, or else ours, or None. Raises TemplateError if unreadable."""
     if not _NAME.fullmatch(name):
         return None  # nothing outside of the two folders is a template
     if folder is not None:
@@ -199,7 +199,7 @@ def _render(environment: jinja2.Environment, name: str, context: Mapping[str, An
 
 @cache
 def _environment(folder: Path | None) -> jinja2.Environment:
-    """Return a Jinja2 environment for our templates or, with a sandbox, also for those in `folder`."""
+    """Return a Jinja2 environment for our templates; with a `folder`, a sandbox that prefers the templates in it."""
 
     def load(name: str) -> tuple[str, str, None] | None:
         found = source(name, folder)
@@ -220,7 +220,7 @@ def _environment(folder: Path | None) -> jinja2.Environment:
 
 
 def _describe(name: str, error: Exception) -> str:
-    """Return an error of a template in words: file, line and reason."""
+    """Return the `error` of the template `name` in words: file, line and reason."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         return f"{error.filename or error.name or name}: line {error.lineno}: {error.message}"
     if isinstance(error, jinja2.TemplateNotFound):

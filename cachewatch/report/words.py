@@ -50,7 +50,7 @@ def _named(count: int, most: int) -> int:
 
 
 def first_of(texts: Sequence[str], most: int = MOST_NAMES, rest: str = " and {:,} more", *, by: str = ", ") -> str:
-    """Return the first `most` texts, joined by `by`; `rest` counts the others, but a single other one is shown."""
+    """Return the first `most` texts, joined by `by`; `rest` counts the others, but a single one is shown instead."""
     most = _named(len(texts), most)
     left = len(texts) - most
     return by.join(texts[:most]) + (rest.format(left) if left > 0 else "")
@@ -67,12 +67,12 @@ def and_more(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
 
 
 def _cut(texts: Sequence[str], most: int) -> list[str]:
-    """Return the untrusted `texts`; those that can be shown, the first `most` and one more, are made safe and cut."""
+    """Return `texts`; the first `most` and one more are made safe and cut; the others, never shown, are unchanged."""
     return [*(safe_name(text)[:_LONGEST_NAME] for text in texts[: most + 1]), *texts[most + 1 :]]
 
 
 def listed(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
-    """Return safe texts joined as `and_more` joins names, such as names with a remark on each."""
+    """Return the first `most` of the safe `texts`, and the number of the others, worded by `own`: `umpire, 7 more`."""
     most = _named(len(texts), most)
     more = [own.say("other", "more", len(texts) - most)] if len(texts) > most else []
     return ", ".join((*texts[:most], *more))
@@ -152,7 +152,7 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def replacement(line: Line, most: int = MOST_NAMES) -> str:
-    """Return the versions of an up- or downgrade, `0.3.1 -> 0.4.0`; of a downgrade for some targets, with these."""
+    """Return the versions of an up- or downgrade, `0.3.1 -> 0.4.0`, with targets if a downgrade is only for some."""
     story = line.story
     pairs = story.pairs or ((_versions(story.before, most), _versions(story.after, most)),)
     on = names(story.targets) if len(story.targets) <= MOST_NAMES else f"{len(story.targets)} targets"
@@ -160,7 +160,7 @@ def replacement(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def _beside(line: Line, most: int) -> Iterator[str]:
-    """Yield the removed and the added versions, `1.3.0 added`, except the newest and old ones that stay somewhere."""
+    """Yield versions removed or added beside the newest, `1.3.0 added`; no removed ones that stay somewhere."""
     story = line.story
     kept = {version for version, _ in story.stays}
     removed = [version for version in story.before if version not in kept]
@@ -183,7 +183,7 @@ def _without(line: Line, most: int) -> str:
 
 
 def staying(line: Line, most: int = MOST_NAMES) -> str:
-    """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or where a downgrade's new one was; or ""."""
+    """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or a downgrade's new one was before; or ""."""
     story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
     # Where none is in `stays`, those that are behind say it alone.
@@ -255,7 +255,7 @@ def retired(lines: Iterable[Line], own: Words, most: int = MOST_NAMES, stacks: i
 
 
 def moves(line: Line, most: int) -> str:
-    """Return which stacks specs left and joined, `some no longer in e4s, now in radiuss`, except the line's places."""
+    """Return which stacks specs left and joined, `some no longer in e4s, now in hep`, without the places of `line`."""
     told = set() if line.story.kind is StatementKind.MOVED else {place.stack for place in line.story.places}
     left, joined = line.left - told - line.even, line.joined - told - line.even
     stacks_by_word = {
@@ -270,7 +270,7 @@ def moves(line: Line, most: int) -> str:
 
 
 def _versions(versions: Sequence[str], most: int) -> str:
-    """Return versions, oldest first: as many of the newest as fit into a line, and the number of the others."""
+    """Return the newest of `versions`, oldest first, with room for `most` usual ones, and the number of the others."""
     shown: list[str] = []
     room = most * _USUAL_VERSION
     for version in map(safe_name, reversed(versions)):
@@ -287,13 +287,13 @@ def _compilers(values: Sequence[str]) -> str:
 
 
 def other_values(one: Statement, own: Words, noun: tuple[str, str], most: int = MOST_NAMES) -> str:
-    """Return up to `most` other values that changed with those of the statement: `gcc 13 -> 14 for 4 specs of zlib`."""
+    """Return up to `most` other values that changed with those of `one`: `gcc 13 -> 14 for 4 specs of zlib`."""
     found = [effect for effect in one.effects if effect.attribute]
     return first_of([other_value(effect, own, noun, most) for effect in found], most, by="; ")
 
 
 def other_value(effect: Effect, own: Words, noun: tuple[str, str] = ("spec", "specs"), most: int = MOST_NAMES) -> str:
-    """Return one change of other values, `gcc 13 -> 14 for 4 specs of zlib`, with up to `most` names of packages."""
+    """Return `effect` in words: `gcc 13 -> 14 for 4 specs of zlib`; at most `most` packages are named."""
     key = {StatementKind.BESIDE: "newly", StatementKind.NO_LONGER: "without"}.get(effect.kind, "")
     values = safe_name(" ".join(map(_value, effect.before or effect.after)))
     change = own.say("migration", key, values=values) if key else change_of_values(effect)
@@ -346,7 +346,7 @@ def name_of(statement: Statement) -> str:
 
 
 def reason_of(loss: Loss, own: Words | None = None, versions: Sequence[str] = ()) -> str:
-    """Return what the tag still has after a loss, `e4s builds it`; `versions` are the lost ones, if several."""
+    """Return what the tag has after `loss`, `e4s builds it`; `own`: words (None: ours); `versions`: all lost ones."""
     key = loss.loss_class.value
     if loss.loss_class is LossClass.OTHER and not loss.there:
         key = "other_variants"
@@ -397,7 +397,7 @@ def reasons_of_versions(losses: Iterable[Loss], own: Words) -> str:
 
 
 def outside(there: Outside | None, own: Words) -> str:
-    """Return the unselected builds of a place that lost all selected ones: `1.1 is there (outside of the filter)`."""
+    """Return the unselected builds of a place that lost all selected ones, `1.1 is there (outside ...)`; or ""."""
     said = there_outside(there, own)
     return own.say("outside", "said", there=said) if said else ""
 
@@ -413,7 +413,7 @@ def there_outside(there: Outside | None, own: Words) -> str:
 
 
 def moved_to(lost: OwnedLoss, packages: Collection[str]) -> str:
-    """Return where the stack of a lost place now has the package: `, now on zen4` or `; now 1.3 on zen4`; or ""."""
+    """Return where the stack of `lost` has the package now: `, now on zen4`, `; now 1.3 on zen4`; "" if nowhere."""
     by_version: dict[str, list[str]] = {}
     for on, versions in lost.moved_to:
         is_same = len(packages) > 1 or set(lost.versions) <= set(versions)

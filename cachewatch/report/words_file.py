@@ -23,7 +23,7 @@ Entry = Mapping[str, Any]
 
 
 class Words:
-    """The texts of reports in named entries; one such as `stack-removed.gone` inherits texts from `stack-removed`."""
+    """The texts of reports, by entry and key; an entry such as `stack-removed.gone` inherits from `stack-removed`."""
 
     def __init__(self, entries: Mapping[str, Entry]) -> None:
         self.all = entries
@@ -36,16 +36,16 @@ class Words:
         return self._values.get((path, key))
 
     def text(self, path: str, key: str) -> str:
-        """Return the text that `find` finds, with its placeholders; "" if it finds no text."""
+        """Return the text of `key` that `find` finds, with placeholders not yet filled; "" if it finds none."""
         found = self.find(path, key)
         return found if isinstance(found, str) else ""
 
     def say(self, path: str, key: str, n: int = 2, **values: object) -> str:
-        """Return the text that `find` finds, filled with `values` and the number `n`, which also decides {is|are}."""
+        """Return the text of `key` that `find` finds, filled with `values` and `n`, which also decides {is|are}."""
         return fill(self.text(path, key), n, values)
 
     def forms(self, path: str, key: str, n: int = 2, **values: object) -> list[str]:
-        """Return the wordings that `find` finds, filled as by `say`, except those for which `values` has no text."""
+        """Return the wordings that `find` finds, filled as by `say`, without those that use a value not given here."""
         found = self.find(path, key) or ()
         known = {name for name, value in values.items() if value != ""}
         return [fill(one, n, values) for one in found if _fields(one) <= known | {"n"}]
@@ -86,7 +86,7 @@ def words(folder: Path | None = None) -> Words:
 
 
 def entries(name: str, folder: Path | None = None) -> dict[str, Any]:
-    """Return the entries of our file `name`; those in `folder` replace them singly. Raises TemplateError if invalid."""
+    """Return the entries of our file `name`, replaced singly by those in `folder`. Raises TemplateError if invalid."""
     own = tomllib.loads(shipped_template(name) or "")
     try:
         theirs = tomllib.loads(read_inside(folder, name, most=_LONGEST).decode() if folder else "")
@@ -123,7 +123,7 @@ def _fields(text: str) -> set[str]:
 
 
 def _replace(own: dict[str, Any], theirs: Entry, where: str, table: tuple[str, ...] = ()) -> None:
-    """Replace entries of ours (`own`), in place, by those of a user. Raises TemplateError if one does not fit."""
+    """Replace entries of `own`, table `table` of ours, by `theirs`, from the file `where`. Raises TemplateError."""
     for name, entry in theirs.items():
         if isinstance(entry, dict) and isinstance(own.get(name), dict):
             _replace(own[name], entry, where, (*table, name))
@@ -134,7 +134,7 @@ def _replace(own: dict[str, Any], theirs: Entry, where: str, table: tuple[str, .
 
 
 def _mistake(own: Entry, name: str, entry: Any, table: tuple[str, ...]) -> str:
-    """Return what is wrong with a user's `entry` in place of our entry `name`; "" if nothing is."""
+    """Return what is wrong with a user's `entry` that replaces `name` in `own`, our table at path `table`; or ""."""
     texts = entry if isinstance(entry, list) else [entry]
     if type(entry) is not type(own.get(name)) or not all(isinstance(one, str) for one in texts):
         inside = f"[{'.'.join(table)}] has" if table else "there is"

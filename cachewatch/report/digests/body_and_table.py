@@ -70,7 +70,7 @@ class Section(Struct, frozen=True, kw_only=True):
 
 
 def happened(digest: Digest, words: Words, rows: int) -> list[str]:
-    """Return sentences about the most important events; lists are left to the table if it has at most ten `rows`."""
+    """Return sentences about the most important events, without lists if the table below has at most ten `rows`."""
     loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS]
     loud = [*(one for one in loud if one.kind != "environment"), *_prunes(digest, is_news=True)]
     loud += _harmless_stacks(digest)
@@ -118,7 +118,7 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
 
 
 def _open_losses(digest: Digest) -> list[Fact]:
-    """Return the harmless losses of packages for which an action that is still open calls lock files outdated."""
+    """Return the harmless losses of packages that a still open action calls outdated in lock files."""
     outdated = {name for one in digest.assessment.still_open for name, _ in one.outdated}
     facts = (one for one in digest.assessment.facts if one.kind in LOSSES and one.rank is Rank.HARMLESS)
     return [one for one in facts if not outdated.isdisjoint(one.packages)]
@@ -171,7 +171,7 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
 
 
 def _rest(digest: Digest) -> list[Statement]:
-    """Return the statements that are only summed up, except those on new snapshots and news on silenced packages."""
+    """Return the statements that are only counted, except those on new snapshots and news on silenced packages."""
     tags = {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags}
     # For new snapshots, the digest says how many hashes differ.
     shown = [tag for tag in digest.tags if (tag.source, tag.report.tag) not in tags]
@@ -229,7 +229,7 @@ def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
 
 
 def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
-    """Return the prunes that are news, as nothing else happened or an action follows (`is_news`), or the others."""
+    """Return the prunes that are news (nothing else happened, or an action follows) if `is_news`, else the others."""
     facts = digest.assessment.facts
     is_told = all(one.rank >= Rank.HARMLESS for one in facts)
     is_told |= any(one.because is Because.PRUNED_BUILDS for one in digest.assessment.due)
@@ -311,7 +311,7 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
 
 
 def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, has_targets: bool) -> str:
-    """Return the stacks that lost a package, with systems and targets if the heading does not name any (`is_named`)."""
+    """Return the stacks that lost a package; with systems and (if `has_targets`) targets, unless these are named."""
     if any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in group):
         return words.text("sections", "everywhere")
     lost, first = [one.lost for one in group], group[0]
@@ -373,7 +373,7 @@ def _merged(rows: Iterable[Row], digest: Digest, words: Words) -> tuple[Row, ...
 
 
 def in_tags(digest: Digest, tags: Collection[TagDigest], words: Words, *, is_named: bool = False) -> str:
-    """Return `in develop and v1.0`, the tags in which something happened; "" if they are all, unless `is_named`."""
+    """Return `tags` in words, `in develop and v1.0`; "" if they are all tags of the digest, unless `is_named`."""
     is_part = len(tags) < _standing(digest) or len({tag.source for tag in tags}) < len(digest.sources)
     named = (tag_name(digest, tag.source, tag.report.tag, words) for tag in tags)
     return f"in {' and '.join(named)}" if is_part or is_named else ""

@@ -28,7 +28,7 @@ def blank(name: str) -> str:
 def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     """Return the key of the sentence above the commands for an environment, and the lines of commands and comments.
 
-    There are none if a shell could misread a name, or if an earlier digest already asked to re-concretize.
+    The list is empty if a shell could misread a name, or if an earlier digest already asked to re-concretize.
     """
     assessment = digest.assessment
     actions = assessment.actions
@@ -91,12 +91,12 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
 
 
 def _staying(moves: Iterable[Action]) -> list[str]:
-    """Return the snapshots with which readers may also stay, instead of making one of `moves`."""
+    """Return the snapshots that readers may also keep, because a move away from them (in `moves`) is optional."""
     return [one.name for one in moves if one.because in (Because.SNAPSHOT, Because.PIN_ENDING)]
 
 
 def _either(commands: Sequence[str], moves: Sequence[Action], words: Words, *, is_whole: bool = False) -> list[str]:
-    """Return a block of `commands` for moving to another snapshot and, if readers may stay, one that copies theirs."""
+    """Return `commands`, which make `moves`, as a block and, if readers may stay, another one that copies theirs."""
     moving = _block(commands, words, is_whole=is_whole)
     staying = _staying(moves)
     if not staying:
@@ -119,7 +119,7 @@ def _copying(words: Words) -> list[str]:
 
 
 def _blanks(lines: Sequence[str], urls: Mapping[str, str], words: Words) -> Iterator[str]:
-    """Yield a line, `NAME=  # hint`, for each blank in `lines`; `urls`: by snapshot, the blank for its URL."""
+    """Yield a line, `NAME=  # hint`, for each blank in `lines`; `urls` names, by snapshot, the blank for its URL."""
     hints = {name: words.say("todo.blanks", "URL", tag=tag) for tag, name in urls.items()}
     hints |= {name: words.text("todo.blanks", name) for name in ("OLD_NAME", "OWN")}
     yield from (f"{name}=  # {hint}" for name, hint in hints.items() if any(blank(name) in line for line in lines))
@@ -137,7 +137,7 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
 
 
 def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is_copied: bool) -> list[str]:
-    """Return the command that re-concretizes, below a comment for whom; `is_copied`: commands for everybody follow."""
+    """Return the command that re-concretizes, with comments on who needs it; if `is_copied`, the next are for all."""
     condition = _if_lock(settled, digest, words)
     is_reused = any(one.because in _OLD for one in digest.assessment.actions)
     return [
@@ -218,7 +218,7 @@ def _requirements(specs: Mapping[str, str], digest: Digest, words: Words) -> Ite
 
 
 def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
-    """Return for whom re-concretizing is, as a condition; "" if it is for everybody or the text above says as much."""
+    """Return the condition on which `settled`, actions that re-concretize, apply; "" if none, or if said above."""
     asked = [one for one in settled if one.because in LOCK_FILES]
     days = [todo.widened(one, digest) for one in asked]
     is_for_some = bool(digest.assessment.required or digest.assessment.to_copy)

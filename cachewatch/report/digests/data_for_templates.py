@@ -69,7 +69,7 @@ class Contents:
 
 
 def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, contents: Contents | None = None) -> Data:
-    """Return `digest` as plain data for templates, as far as `form` allows; `clean` is applied to untrusted text."""
+    """Return `digest` as plain data for templates, as much as `form` allows; `clean` makes untrusted text safe."""
     contents = contents or Contents(digest, words())
     made = _Maker(digest, form, clean, contents.words)
     assessment = digest.assessment
@@ -141,7 +141,7 @@ class _Maker:
         return self._clean(text if self._form is WHOLE else safe_name(text))
 
     def lines(self, items: tuple[str, ...], rest: str) -> list[str]:
-        """Return the commands or reasons that fit, none of them cut, and a line (`rest`) that counts the others."""
+        """Return those of `items`, commands or reasons, that fit, none cut; then a line, `rest`, counts the others."""
         longest = _MOST if self._form.longest == _MOST else _LONGEST_LINE
         told = [safe(item) for item in items if len(item) <= longest][: self._form.others]
         more = len(items) - len(told)
@@ -323,7 +323,7 @@ class _Maker:
 
 
 def _of_one_machine(examples: Sequence[Example], platform: str) -> list[Example]:
-    """Return the largest group of examples that one machine can install."""
+    """Return the largest group of examples that one machine of `platform` can install."""
     best: list[Example] = []
     for own in dict.fromkeys(each for one in examples for each in one.machines if each.platform == platform):
         fitting = [
@@ -346,7 +346,7 @@ def moment(time: datetime | None) -> str | None:
 
 
 def package_url(links: str, tag: TagDigest, package: str) -> str | None:
-    """Return the URL of a package's page in the catalogue; None if there are no pages, or the tag was removed."""
+    """Return the URL of a package's page below `links`; None if that is no web address, or the tag was removed."""
     name = tag.report.after.tag
     if not links.startswith(("https://", "http://")) or not name:
         return None

@@ -41,7 +41,7 @@ def platform_of(example: Example) -> str:
 
 
 def target_of(example: Example) -> str:
-    """Return the target that an install command must name; "" if usual machines run the binary, or none suits all."""
+    """Return the target that an install command must name; "" if usual machines need none, or none suits all."""
     targets = sorted({one.target for one in example.machines if one.platform == USUAL_PLATFORM})
     if any(runs(USUAL_TARGET, one) for one in targets):
         return ""

@@ -98,7 +98,7 @@ class Clause:
         return self._items(says_staying=True)
 
     def _items(self, *, says_staying: bool, says_where: bool = False, most: int = 2) -> list[str]:
-        """Return the packages in words; on request with old versions that stay, or places. `most` stacks are named."""
+        """Return the packages in words, on request with old versions that stay and where; up to `most` stacks."""
         item = self._words.text(self.path, "item")
         items = []
         for fact in self.facts:
@@ -128,7 +128,7 @@ class Clause:
         return list(dict.fromkeys(items))
 
     def _part(self, line: Line, most: int) -> str:
-        """Return to which stacks or targets a change is limited, ` for e4s`, ` of 3 of 6 stacks`; "" if to none."""
+        """Return to what a change is limited, ` for e4s`, ` of 3 of 6 stacks`, or ""; up to `most` stacks are named."""
         story = line.story
         stacks = sorted({place.stack for place in story.places})
         targets = sorted({place.target for place in story.places if place.target})
@@ -154,7 +154,7 @@ class Clause:
         return self._words.forms(self.path, "subject", self._n, **self._values)
 
     def _listed(self, variants: Sequence[Sequence[str]]) -> list[str]:
-        """Return wordings that name fewer and fewer items and count the rest; `variants` are lists of all items."""
+        """Return wordings that name fewer and fewer items and count the rest; each of `variants` words all items."""
         n = len(self.items)
         wordings = []
         for outside, count in product((self._outside(), ""), range(min(n, _MOST_ITEMS), 0, -1)):
@@ -235,7 +235,7 @@ class Clause:
         return f", {said}" if said else ""
 
     def where(self, items: Sequence[str] = ()) -> str:
-        """Return, in words, the stacks or machines that lost the packages `items` or, without these, all packages."""
+        """Return, in words, the stacks or machines that lost the packages `items`; if `items` is empty, any package."""
         statements = [one.statement for one in self.facts if one.statement]
         losses = self._losses(items)
         systems = sorted({lost.machine.os for lost in losses if lost.machine})
@@ -349,7 +349,7 @@ class Clause:
         return "counted" if wave.of is not None else "nearly" if share >= NEARLY_ALL else "part"
 
     def _also(self, one: Statement) -> str:
-        """Return a text on packages with the same change and another version, which have rows of their own; or ""."""
+        """Return a text on packages that also changed their version, so that other rows name them; "" if none."""
         names = {
             line.package
             for tag in self.first.tags
@@ -433,7 +433,7 @@ def lacking_only_for(statements: Iterable[Statement], words: Words) -> str:
 
 
 def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:
-    """Group facts of one kind and class into clauses, in the order of their first facts."""
+    """Return a clause for the `facts` of each kind and class, in the order of first facts; `digest` may be None."""
     groups: dict[object, list[Fact]] = {}
     for number_, fact in enumerate(each for one in facts for each in _by_past(one)):
         own = Clause([fact], words, digest)
@@ -465,7 +465,7 @@ def _by_past(fact: Fact) -> Iterator[Fact]:
 def clauses_of_statements(
     statements: Iterable[Statement], tag: str, day: str, without: Collection[str] = ()
 ) -> list[Clause]:
-    """Return clauses on the statements about `tag` in a revision of `day`, except ids in `without`."""
+    """Return clauses on the statements about `tag` in a revision of `day`, except those with ids in `without`."""
     told = tuple(one for one in statements if one.id not in without)
     facts = assess([ComparedTag(source="", tag=tag, day=day, statements=told)]).facts
     return clauses_of(None, facts, words())
@@ -510,14 +510,17 @@ def title(digest: Digest, words: Words) -> str:
 
 
 def _is_named(clause: Clause, text: str, digest: Digest) -> bool:
-    """Tell whether the subject `text` names all items of a list; for an environment, their packages suffice."""
+    """Tell whether `clause` is a list and the subject `text` names all its items, or an environment's packages."""
     if not clause.is_list or digest.environment is None:
         return clause.is_list and all(item in text for item in clause.items)
     return clause.packages.issubset(re.findall(r"[^\s,;:]+", text))
 
 
 def _fitting(clause: Clause, following: Clause | None, room: int, *, is_first: bool) -> str:
-    """Return the longest wording of `clause` that fits into `room`; a shorter one if then `following` fits, too."""
+    """Return the longest wording of `clause` that fits into `room`; a shorter one if then `following` fits, too; or "".
+
+    A clause that `is_first` and names a new snapshot keeps the beginning of its longest wording.
+    """
     fitting = [form for form in clause.forms if len(form) <= room]
     if is_first and clause.kind == "snapshot":
         leading = clause.forms[0].partition(":")[0]

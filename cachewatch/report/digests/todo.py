@@ -127,17 +127,17 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
 
 
 def _of_branch(branch: str, said: str, digest: Digest, words: Words) -> str:
-    """Return the sentence `said`; if readers pin a snapshot, the name of the branch that it is about comes first."""
+    """Return the sentence `said`; if readers pin a snapshot and `branch` is not "", this branch is named first."""
     return words.say("todo", "about", tag=branch, said=said) if branch and digest.pinned else said
 
 
 def only_for(machine: str, words: Words) -> str:
-    """Return the machines or stacks for which something was required, ` for e4s only`; "" if for all."""
+    """Return `machine`, machines or stacks for which something is required, as ` for e4s only`; "" if it is ""."""
     return words.say("todo", "only_for", machine=safe_name(machine)) if machine else ""
 
 
 def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
-    """Return sentences on where users of older snapshots should move, and an exception to "nothing to do", or ""."""
+    """Return sentences on where users of older snapshots should move, and an exception to "nothing to do" or ""."""
     new = newest_snapshots(digest)
     gone = (one for one in digest.assessment.due if one.because is Because.GONE or one.worst is LossClass.GONE)
     told = {found.base for one in gone if (found := _lacking(one, digest))}
@@ -167,7 +167,7 @@ def went(digest: Digest) -> bool:
 
 
 def keeping_of(digest: Digest) -> dict[str, list[str]]:
-    """Return, by snapshot, the specs that it still has of builds that are gone or to be copied; none in a wait."""
+    """Return, by snapshot, the specs it still has of builds gone or to be copied; empty while readers should wait."""
     own, found = digest.assessment, dict[str, dict[str, None]]()
     for one in (*own.required, *own.to_copy, *own.gone):
         if one.home and is_plain(one.home) and not own.is_waiting:
@@ -200,7 +200,7 @@ def lacks(tag: ComparedTag) -> bool:
 
 
 def _removed_snapshots(digest: Digest) -> dict[str, str]:
-    """Return each removed snapshot with the newest one left if that is older, else ""; none if readers pin or wait."""
+    """Return each removed snapshot with the newest one left if older, else ""; {} if readers pin or should wait."""
     found = (one.statement for one in digest.assessment.facts if one.kind == StatementKind.TAG_REMOVED)
     names = {one.name: "".join(one.after) for one in found if one and is_snapshot(one.name)}
     return {} if digest.pinned or digest.assessment.is_waiting else names
@@ -332,13 +332,13 @@ def still_open(digest: Digest, words: Words) -> list[str]:
 
 
 def _branch(action: Action, digest: Digest, words: Words) -> str:
-    """Return the branch that an action is about, which must be named if readers pin a snapshot; else ""."""
+    """Return the branch of an action if it must be named, because readers pin a snapshot; else ""."""
     is_other = action.because in ENVIRONMENT or action.verb in (*PINNED, Verb.WAIT) or is_snapshot(action.tag)
     return "" if is_other or not digest.pinned else tag_name(digest, action.source, action.tag, words)
 
 
 def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "", most: int = _MOST_ASKED) -> str:
-    """Return one sentence for actions that one command does; `prefix` is that of its key, `most` limits the names."""
+    """Return one sentence for a `group` of actions by one command; `prefix` begins its key, `most` limits names."""
     if group[0].because not in ENVIRONMENT:
         return _action(group[0], digest, words, prefix, most)
     assessment, parts = digest.assessment, list[str]()
@@ -394,7 +394,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
 
 
 def _others_there(because: Because, own: Sequence[Resolution], count: int, tag: str, words: Words) -> str:
-    """Return a clause: other builds of `count` binaries are (still) there; `own` are the binaries to name."""
+    """Return a clause with key `because`: other builds of `count` binaries are there, in `tag`; it names `own`."""
     is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
     is_unsure = any(one.lacks_compiler for one in own)
     is_same = all(one.left is Nearest.EQUAL for one in own)
@@ -516,7 +516,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
 
 
 def _in_tag(action: Action, digest: Digest, words: Words) -> str:
-    """Return the branch that an action is about, ` in v1.0`; "" if all branches of the digest lost the same."""
+    """Return the branch of an action, ` in v1.0`; "" if all branches lost the same, or if it is a snapshot."""
     if is_snapshot(action.tag):
         return ""
     branches = [tag for tag in digest.tags if not is_snapshot(tag.report.tag)]
@@ -539,7 +539,7 @@ def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
 
 
 def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN, start: str = "or") -> str:
-    """Return what lock files may name that was replaced since, except what is said above; "" if there is nothing."""
+    """Return what else, replaced since `task`, lock files may name; "" if nothing. `start` begins the texts' keys."""
     if task.because not in LOCK_FILES:
         return ""
     told = [] if digest.assessment.due else [name for names in _old_and_rebuilt(digest) for name in names]
