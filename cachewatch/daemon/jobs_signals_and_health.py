@@ -46,7 +46,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
     """Runs jobs in threads, each at its own interval; a job never runs twice at the same time."""
 
     def __init__(self, groups: dict[str, int], on_end: Callable[[str, BaseException | None], None]) -> None:
-        """Create `groups[name]` threads for each group of jobs; `on_end` gets the name and error of an ended job."""
+        """Create `groups[name]` threads per group; `on_end` gets the name and error (or None) of an ended job."""
         self._pools = {name: ThreadPoolExecutor(threads) for name, threads in groups.items()}
         super().__init__(
             timezone=UTC,
@@ -59,7 +59,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
     def add(
         self, name: str, group: str, job: Job, *, every: timedelta, jitter: timedelta = timedelta(0), first: datetime
     ) -> None:
-        """Run `job` at `first` and then at intervals of `every`, varied by `jitter`; replace a job of the same name."""
+        """Run `job` in `group` at `first`, then at intervals `every` varied by `jitter`; replace a job of this name."""
         seconds, most = max(1, int(every.total_seconds())), int(jitter.total_seconds()) or None
         trigger = IntervalTrigger(seconds=seconds, jitter=most)
         self.add_job(job, trigger, id=name, name=name, executor=group, next_run_time=first, replace_existing=True)
@@ -200,7 +200,7 @@ class Daemon:
             self._scheduler.remove_job(name)
 
     def _group(self, source: Source) -> str:
-        """Return the group of threads for a source; sources that do not answer have their own, to block no others."""
+        """Return the group of threads that polls `source`; sources that do not answer have one, to block no others."""
         return "sources" if passes.has_answered(self._context, source) else "other sources"
 
     def _poll(self, source: Source) -> None:
@@ -281,7 +281,7 @@ class Daemon:
                 self._context.log.error("monitor.failed", listen=listen, error=str(error))
 
     def _note(self, job: str, error: BaseException | None) -> None:
-        """Log a job's new error or its next success; open an alert if the job keeps failing, and resolve it later."""
+        """Log a new `error` of `job`, or its success (None); open or resolve the alert that it keeps failing."""
         was_failing, log = job in self._failing(), self._context.log
         if error is None:
             self._logged.pop(job, None)
@@ -338,7 +338,7 @@ class Daemon:
         self._is_reloading = True
 
     def _end(self, error: StateError | None = None) -> int:
-        """Finish messages that are being sent, interrupt longer work without loss, and return the exit code."""
+        """End the daemon after a signal or an `error`: finish messages that are being sent; return the exit code."""
         code = error.exit_code if error else 0
         self._context.is_ending.set()
         notify("STOPPING=1")

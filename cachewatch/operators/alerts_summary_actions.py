@@ -78,7 +78,7 @@ def review(context: Context) -> bool:
 
 
 def resolve_settled(connection: Connection, context: Context, still: Collection[AlertKey] | None = None) -> None:
-    """Mark alerts as resolved whose cause is over; `still` are keys of causes that a review found, None without one."""
+    """Mark alerts as resolved whose cause is over; `still`: alerts whose cause a review found (None: no review)."""
     for alert in health.all_open(connection):
         is_over = alert.key.kind in _REVIEWED and still is not None and alert.key not in still
         if is_over or not _may_last(connection, context.config, alert.key):
@@ -169,7 +169,7 @@ def summarize(context: Context) -> None:
 
 
 def retry(context: Context, number: int, *, is_forced: bool = False) -> None:
-    """Queue an unsent delivery, unchanged, for now. Raises UsageError if it is being sent, unless `is_forced`."""
+    """Queue an unsent delivery, unchanged, to send now. Raises UsageError if it is being sent and not `is_forced`."""
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)

@@ -48,7 +48,7 @@ class UnreadDocument(Struct, frozen=True):
 def explain(
     config: Config, package: str, documents: Sequence[Document | UnreadDocument], *, day: date
 ) -> Iterator[SubscriptionAnswer]:
-    """Yield whether each subscription reports the `package` with these `documents`, and why; name silences on `day`."""
+    """Yield whether and why each subscription reports `package`, which has `documents`; name silences of that `day`."""
     for subscription in config.subscriptions.values():
         match, urgent = subscription.match, subscription.urgent
         is_chosen, why = _judge(package, match.packages)
@@ -79,7 +79,7 @@ def explain(
 
 
 def _where(config: Config, channels: Iterable[str], to: Sequence[str]) -> list[str]:
-    """Return the names of the channels; those for mail with the addresses of the recipients."""
+    """Return the names of `channels`; those of channels for mail are followed by the addresses `to`."""
     mail = f" to {', '.join(to)}" if to else ""
     return [f"{name}{mail}" if isinstance(config.channels[name], MailConfig) else name for name in channels]
 

@@ -51,7 +51,7 @@ class HeldDigestStatus(Struct, frozen=True, kw_only=True):
     subscription: str
     stream: str
     is_configured: bool  # whether the subscription is still configured
-    since: datetime  # when the first of the digests was held that this one replaced
+    since: datetime  # since when it, or a digest that it replaced, was held
     title: str
     reason: str
     goes_out_at: datetime | None  # when it is sent if no operator answers; None if never or not known yet

@@ -63,7 +63,7 @@ def remove(path: Path, *, base: Path) -> None:
 
 
 def open_lock(path: Path, *, mode: int = 0o600) -> int:
-    """Open or make a lock file and return its file descriptor. Raises OSError if it is a link or no regular file."""
+    """Open or make the lock file `path`; return its descriptor. Raises OSError if it is a link or no regular file."""
     try:
         handle = os.open(path, _LOCK, mode)
     except OSError as error:
@@ -98,7 +98,7 @@ def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
 
 @contextmanager
 def entered(folder: int, parts: Iterable[str], enter: Callable[[str, int], int]) -> Iterator[int]:
-    """Open the nested folders `parts` below `folder`, each by `enter(name, parent)`; yield the last; close all."""
+    """Open the nested folders `parts` below `folder`, by `enter(name, parent)`; yield the last, and close all."""
     try:
         for part in parts:
             below = enter(part, folder)
@@ -180,7 +180,7 @@ def shipped_folder() -> Traversable:
 
 
 def cache_path(kind: str, address: str, suffix: str) -> Path:
-    """Return the path, below $XDG_CACHE_HOME or ~/.cache, at which data of a `kind` about an address is cached."""
+    """Return the path at which data of a `kind` about `address` is cached, below $XDG_CACHE_HOME or ~/.cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111  which never fails
     name = re.sub(r"[^A-Za-z0-9.]+", "-", address.rpartition("://")[2]).strip("-.")[-60:]
     return cache / "cachewatch" / kind / f"{name}-{sha256(address.encode()).hexdigest()[:12]}{suffix}"
@@ -202,7 +202,7 @@ def shipped_schemas() -> Mapping[str, Traversable]:
 
 
 def demo_documents(week: str = "") -> dict[str, bytes]:
-    """Return the bytes of the demo's documents by package: as published, or from the subfolder `week`."""
+    """Return the bytes of the demo's documents by package, from the subfolder `week`; "" means as published."""
     folder = shipped_folder() / "demo" / week
     documents = (file for file in folder.iterdir() if file.name.endswith(".md"))
     return {file.name.removesuffix(".md"): file.read_bytes() for file in documents}

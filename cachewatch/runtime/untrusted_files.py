@@ -59,13 +59,13 @@ def folder_around(path: Path, folders: Iterable[Path]) -> Path | None:
 
 
 def read_regular(path: Path, *, most: int) -> bytes:
-    """Return the content of a file that is not published: like `read_inside`, but follow all links."""
+    """Return the content of the file `path`, which is not published: as `read_inside`, but all links are followed."""
     _check(path.stat(), path)
     return _content(os.open(path, _FILE & ~os.O_NOFOLLOW), path, most)
 
 
 def read_beginning(name: str, most: int, *, opening: bytes = b"") -> bytes:
-    """Return the first `most` bytes of a file, following links; only 16 if these do not contain `opening`."""
+    """Return the first `most` bytes of the file `name`, or only 16 if these lack `opening`; links are followed."""
     handle = os.open(name, _FILE & ~os.O_NOFOLLOW)
     with os.fdopen(handle, "rb", buffering=0) as file:
         about = os.fstat(handle)

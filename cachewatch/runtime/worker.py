@@ -145,7 +145,7 @@ class Worker:
         return self._connection
 
     def _death(self, seconds: float, elapsed: float) -> WorkFailed:
-        """Return the error that explains the end of the process, and add its processor time to `used`."""
+        """Return why the process ended, `elapsed` seconds into work allowed `seconds`; add its time to `used`."""
         process, self._process = self._process, None
         self.close()
         process.join()
@@ -167,7 +167,7 @@ class _KilledFromOutside(WorkFailed):
 
 
 def _serve(connection: Connection, megabytes: int) -> None:
-    """Do the work that arrives on `connection`, until the other end closes it."""
+    """Do the work that arrives on `connection`, with up to `megabytes` more memory, until the other end closes it."""
     _detach(connection.fileno())
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, ValueError):  # not every system knows how much there is already, or counts it

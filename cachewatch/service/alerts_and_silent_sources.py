@@ -110,7 +110,7 @@ def open_within(connection: Connection, context: Context, alert: Alert) -> None:
 
 
 def resolve_now(context: Context, key: AlertKey, title: str) -> None:
-    """Resolve an alert, if there is one, and send operators a notice with `title`."""
+    """Resolve the alert `key`, and send operators a notice titled `title`; do nothing if there is no such alert."""
     with context.database.read() as connection:
         if health.get(connection, key) is None:
             return
@@ -120,7 +120,11 @@ def resolve_now(context: Context, key: AlertKey, title: str) -> None:
 
 @contextmanager
 def contained(context: Context, name: str, part: str, *, may_be_open: bool = True) -> Iterator[None]:
-    """Turn an error in the `with` into an alert that `part` of `name` fails; on success end it, if it `may_be_open`."""
+    """Turn an error in the `with` block into an alert that the work `part` on the source `name` fails.
+
+    After success, resolve that alert if there is one; if not `may_be_open`, do not look for it. A StateError or an
+    EndingError is raised, and becomes no alert.
+    """
     key = AlertKey(AlertKind.WORK_FAILED, name, part)
     try:
         yield
@@ -138,7 +142,7 @@ def contained(context: Context, name: str, part: str, *, may_be_open: bool = Tru
 
 
 def settle_within(connection: Connection, context: Context, alert: Alert, end: str, *, is_open: bool) -> None:
-    """Open `alert` if `is_open`, else resolve it with a notice titled `end`."""
+    """Open `alert` if its cause exists (`is_open`), else resolve it, with a notice to operators titled `end`."""
     if is_open:
         open_within(connection, context, alert)
     else:
@@ -146,7 +150,7 @@ def settle_within(connection: Connection, context: Context, alert: Alert, end: s
 
 
 def resolve_within(connection: Connection, context: Context, key: AlertKey, title: str) -> datetime | None:
-    """Resolve an alert, with a notice `title` unless that is ""; return when it was opened, None if there is none."""
+    """Resolve the alert `key`, with a notice titled `title` unless that is ""; return when it opened, or None."""
     alert = health.remove(connection, key)
     if alert is None:
         return None
@@ -158,7 +162,7 @@ def resolve_within(connection: Connection, context: Context, key: AlertKey, titl
 
 
 def review_source(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
-    """Open the alert that a source has no news if its data is too old, or resolve that alert if it is not."""
+    """Open the alert that `source` has no news if its newest data is too old, else resolve that alert."""
     key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
     # How often a source publishes is known only after watching it for that long.
     is_watched = source_health.changed_at is not None and now - source_health.changed_at > source.stale_after
@@ -180,18 +184,18 @@ def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool
 
 
 def staleness(source_health: SourceHealth, now: datetime, zone: str) -> Note:
-    """Return a note that says how old the newest data of a source is."""
+    """Return a note that says how old the newest data of a source is, or that there is none."""
     newest = _newest(source_health)
     return Note("old", {"since": minute(newest, zone), "age": days(now - newest)}) if newest else Note("empty")
 
 
 def _newest(source_health: SourceHealth) -> datetime | None:
-    """Return when the newest data was published, but at the latest when it was first fetched; None if there is none."""
+    """Return when the newest data was published or first fetched, whichever is earlier; None if both are unknown."""
     return min(filter(None, (source_health.revision_time, source_health.changed_at)), default=None)
 
 
 def longest_pause(repository: Repository, newest: Revision) -> timedelta | None:
-    """Return the longest usual time between two commits, from the last ten with a date; None if these are too few."""
+    """Return the longest usual time between commits, from the last ten with dates; None if fewer than four have."""
     times = (each.time for each in back_from(repository, newest.commit))
     known = sorted(islice((time for time in times if time is not None and time != LATEST), 10))
     intervals = sorted(b - a for a, b in pairwise(known))

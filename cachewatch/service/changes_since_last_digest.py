@@ -41,7 +41,7 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     advance: Advance | None = None  # how the cursors move; None if nothing was ever fetched
     steps: tuple[tuple[str, str, str, str], ...] = ()  # the parts of the key: source, tag, before, after
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
-    left: Mapping[tuple[str, str, Need], Resolution] = {}  # present state of builds in open actions: source, tag, build
+    left: Mapping[tuple[str, str, Need], Resolution] = {}  # state now, by source, tag and build, of open actions
     kept: Mapping[Need, Home] = {}  # the snapshots that still have builds which are gone elsewhere
     alternative: Alternative | None = None  # the snapshot that has most of the environment
     pinned: Pinned | None = None
@@ -59,7 +59,7 @@ class NewSnapshot(Struct, frozen=True):
 
 
 class PendingSource(OpenSource, frozen=True, kw_only=True):
-    """An open source, and what is needed to compare everything that a stream has not reported of it yet."""
+    """An open source, with the data needed to compare what a stream has not reported of it yet."""
 
     documents: UnreadDocuments
     returns: Returns
@@ -104,10 +104,10 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _news_of(
         self, gap: PendingRange, learned: list[Memory], pinned: Pinned | None
     ) -> tuple[tuple[TagNews, ...], Bases, Restored, Bases]:
-        """Return the news of the tags in `gap`, and what replaced single packages of the start of this range.
+        """Return the news of the tags in the range `gap`, and what replaced its first revision for single packages.
 
-        These are by tag and package: all earlier revisions, restored documents, and those of the revisions that replace
-        packages which cannot be read at the start of the range. Add facts about removals and returns to `learned`.
+        What replaced it, by tag and package: all earlier revisions; restored documents; and again those revisions that
+        replace unreadable documents. Facts about removals and returns are added to `learned`.
         """
         steps, wanted = Steps(self.repository, gap.base, self.newest), self.wants_package()
         compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap, pinned))
@@ -165,7 +165,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _compared_range(
         self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases, restored: Restored
     ) -> tuple[TagNews, ...]:
-        """Compare the tags of a range; of new snapshots, only those in `snapshots`, each with an earlier snapshot."""
+        """Compare the tags in `gap`, each new snapshot in `snapshots` (by tag) with the earlier one given there."""
         new = {tag for one in snapshots.values() for tag in (*one.others, *one.unnamed)}
         others = gap.tags - snapshots.keys() - new
         news = self.compared(gap.base, self.newest, others.__contains__, bases, restored, steps=steps) if others else ()
@@ -179,7 +179,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return news
 
     def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
-        """Return by tag what to compare the newest new snapshot of each series with, or the new one best to move to."""
+        """Return, by tag, what to compare one new snapshot per series in `gap` with: the newest, or `pinned.best`."""
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
         gone = {tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None}  # it may be back
         known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
@@ -204,7 +204,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return snapshots
 
     def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Memory]) -> TagNews:
-        """Add to the news of a new snapshot the packages that earlier snapshots lost and this one still lacks."""
+        """Return `news`; add the packages lost earlier that a new snapshot still lacks, also as a fact to `learned`."""
         tag, base = news.name, news.tag.report.before.tag
         if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
             return news
@@ -222,7 +222,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         bases: Bases,
         back: Mapping[str, Mapping[str, Sequence[Departure]]],
     ) -> Iterator[Departure]:
-        """Yield the removals from tags of a range and of whole tags; date packages in `back` by their first removal."""
+        """Yield removals in `news`, and of whole tags in `gap`; packages in `back` keep the date of their first one."""
         departures = Departures(self.source.name, steps)
         departed: list[Departure] = []
         for each in news:
@@ -246,7 +246,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             yield replace(one, told=tuple((self.stream.name, *of) for of in points.items()))
 
     def _announced_prune(self, news: TagNews) -> Iterator[Statement]:
-        """Yield the statement that announced prunes took place, unless the news has a statement about a prune."""
+        """Yield the statement that a prune announced for the tag took place, if `news` shows it but does not say it."""
         wave = self.state.remembered.wave(self.source.name, news.name)
         is_told = any(one.kind is StatementKind.PRUNE for one in all_statements(news.tag))
         if wave is not None and not is_told and news.tag.report.pruned >= wave.count:
@@ -255,7 +255,10 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _settled(
         self, gap: PendingRange, known: Remembered, wanted: Callable[[str], bool]
     ) -> Iterator[tuple[Departure, tuple[str, ...]]]:
-        """Yield suspicious removals that are old enough to count as losses, each with the packages still missing."""
+        """Yield the suspicious removals in `known` that are now old enough to count as losses, for tags in `gap`.
+
+        Each comes with those of its packages that are still missing and that `wanted` accepts.
+        """
         for one in () if self.stream.is_urgent else known.suspicions:
             if one.source == self.source.name and one.last.tag in gap.tags and removals.is_old(one, self.newest):
                 has = packages_of(self.repository, self.newest, one.last.tag)
@@ -273,6 +276,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         """Yield (tag, statement) of losses in other stacks, if selected stacks had lost the same builds before.
 
         Earlier digests named these other stacks as having the builds; the selection hides that they lost them, too.
+        Packages in `statements` or `back` (both by tag) are left out, and those that `wanted` rejects.
         """
         stacks, _, *others = self.selection().of_specs
         for tag, those in statements.items() if stacks and not any(others) and self.environment is None else ():
@@ -291,7 +295,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _with_statements(
         self, news: Iterable[TagNews], more: list[tuple[str, Statement]], old: Revision, bases: Bases, back: Restored
     ) -> tuple[TagNews, ...]:
-        """Return `news` with `more` statements added to those of their tags; a tag without news is compared first."""
+        """Return `news` plus `more`, pairs of tag and statement; compare tags that have no news since `old` first."""
         by_tag = {each.name: each for each in news}
         for tag, statement in more:
             if tag not in by_tag:
@@ -304,7 +308,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return tuple(by_tag.values())
 
     def _spans(self, unread: UnreadAfter) -> Iterator[Span]:
-        """Yield the span of each compared range, or one if there is none; the first has the notes about the source."""
+        """Yield the span of each compared range, or one if none is compared; the first has notes about the source."""
         removed, readable = defaultdict[str, list[Unread]](list), defaultdict[str, list[Unread]](list)
         for tag, entry in ((tag, entry) for tag, entries in unread.resolved.items() for entry in entries):
             is_gone = document_in(self.repository, self.newest.commit, tag, entry.package) is None
@@ -342,7 +346,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             yield replace(of_newest, notes=(*lost, *notes), unread=packages, is_unknown=bool(names))
 
     def _between(self, gap: PendingRange) -> tuple[int | None, bool, Sequence[datetime]]:
-        """Return the number of revisions in a range, whether upstream lost the first revision, and the times of all."""
+        """Return the number of revisions in `gap` (None: unknown), whether upstream lost the first, and all times."""
         return self.comparisons.recall(
             ("between", self.repository.git_dir, gap.base.commit, self.newest.commit),
             lambda: (
@@ -401,7 +405,7 @@ def compare_source(
     comparisons: Comparisons,
     takes: Callable[[str, str], bool],
 ) -> SourceDiff:
-    """Compare tags from the revision `since`, else the stream's last or first one; `takes(source, tag)` picks tags."""
+    """Return what changed since revision `since`, or since the last report if None; `takes(source, tag)` picks tags."""
     fetched, position = state.sources[source.name].revision, state.positions.get(source.name)
     if fetched is None:
         return SourceDiff()
@@ -435,7 +439,7 @@ def compare_source(
 
 
 def _without_decided_suspicion(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:
-    """Remove the suspicion from a tag's news if operators `confirmed` the loss, or if it is old enough (`settled`)."""
+    """Return `news`, without suspicion if its tag is in `confirmed` (by operators) or `settled` (the loss is old)."""
     if news.name not in confirmed | settled:
         return news
     is_own = any(one.packages for one in all_statements(news.tag) if one.kind is StatementKind.SUSPICIOUS)

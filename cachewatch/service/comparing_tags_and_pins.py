@@ -131,7 +131,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return compare_revisions(self.repository, before, after, trees=trees, count=self.comparisons.count, **options)
 
     def _judged_by_steps(self, comparison: Comparison, steps: Steps) -> Comparison:
-        """Return `comparison`; its tag may count as suspicious only if a single revision removed over half of it."""
+        """Return `comparison`; let its tag be suspicious only if one revision in `steps` alone removed over half."""
         if comparison.revisions_between == 1:
             return comparison
         tag = comparison.pairs[0].after.tag or ""
@@ -149,7 +149,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             return False  # the revisions between are not in this clone
 
     def unselected(self, before: Revision, after: Revision, tag: str, packages: Callable[[str], bool]) -> Report:
-        """Return the report of a tag between two revisions on all specs of the packages that `packages` accepts."""
+        """Return the report on `tag` between two revisions, on all specs of the packages that `packages` accepts."""
         sides = replace(before, tag=tag), replace(after, tag=tag)
         comparison = self._between_revisions(*sides, wanted_tag=Globs(), wanted_package=packages)
         make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
@@ -158,7 +158,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return changeset.report
 
     def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
-        """Add to the first lines how long removed versions had been there, if there is a history index."""
+        """Return `news`; if there is a history index, its first lines say how long removed versions had been there."""
         if not any(statement.kind in _REMOVED for each in news for statement in each.tag.statements):
             return tuple(news)
         left, found = count(_MOST_STAYS, -1), []
@@ -184,7 +184,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             yield past
 
     def _tag_news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
-        """Compare one tag; its table has at most `room` bytes (None: no table), `based_on` are replaced documents."""
+        """Return the news of one tag. `room`: most bytes of its table (None: no table); `based_on`: replacements."""
         (pair,) = comparison.pairs
         find = partial(self._news, comparison, selection, room, based_on)
         # The packages that patterns chose, not the patterns, so that subscriptions can share the news.
@@ -226,7 +226,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return TagNews(tag, name, reported.report.suspicion if is_touched and not is_hidden else "", silencing.silenced)
 
     def _left_after(self, tag: str) -> str:
-        """Return the newest snapshot left in the series of `tag` if that was its newest snapshot; else ""."""
+        """Return the newest snapshot left in the series of the removed `tag`; "" if none is left, or a newer one."""
         there, branch = tags_of(self.repository, self.newest).ids, tag_names.series(tag) or ""
         snapshots = (name for name in there if tag_names.is_snapshot(name) and tag_names.series(name) == branch)
         left = max(snapshots, key=version_key, default=branch)
@@ -254,7 +254,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
 
     def wants_package(self) -> Callable[[str], bool]:
-        """Return a function that tells whether the stream selects the package with a name."""
+        """Return a function that takes the name of a package and tells whether the stream selects the package."""
         packages = Globs(self.stream.subscription.match.packages)
         if self.environment is None:
             return packages
@@ -267,7 +267,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return Silencing(silences, wants or self.selection().wants, source=self.source.name, tag=tag, day=day)
 
     def coverage(self, bases: Bases, restored: Restored) -> tuple[Coverage, Coverage] | None:
-        """Return which binaries of the environment were there at the last report, and are now; None without one."""
+        """Return what the cache had of the environment at the last report, and has now; None if the stream has none."""
         if self.environment is None:
             return None
         told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}
@@ -290,7 +290,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return had, has
 
     def left(self, bases: Bases, news: Iterable[TagNews]) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
-        """Yield (source, tag, build) for each build in open actions, with its present state; follow renamed stacks."""
+        """Yield (source, tag, build) and the present state of each build in open actions; `news` has renamed stacks."""
         renamed = {
             (each.name, old): one.after[0]
             for each in news
@@ -310,7 +310,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 yield from (((self.source.name, tag, need), now[one]) for need, one in own.items())
 
     def kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, Home]:
-        """Return for each build lost or soon pruned the newest snapshot that has it, or else a newer version."""
+        """Return, for each build lost or soon pruned (by `known` or `news`), a snapshot with it or a newer version."""
         lost = {one.need: one.suggestion for one in known if one.left is Nearest.NONE}
         for one in news if self.environment is None else ():
             statements = one.tag.statements if one.tag.report.before.tag == one.tag.report.after.tag else ()
@@ -347,7 +347,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return {need: home for need in needs if (home := homes[need, lost[need]])}
 
     def alternative(self) -> Alternative | None:
-        """Return the snapshot with most binaries of the environment; None without an environment or a history index."""
+        """Return the snapshot with most binaries of the environment, if there is one and a history index; else None."""
         if self.environment is None or self.stream.is_urgent:
             return None
         with self._past() as past:
@@ -355,7 +355,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return found
 
     def lacks_pin(self) -> bool:
-        """Tell whether this source has never had the pinned snapshot; False without one, and for urgent digests."""
+        """Tell whether this source never had the pinned snapshot; False if none is pinned, and for urgent digests."""
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent or self.state.remembered.pin(self.source.name, tag) is not None:
             return False
@@ -363,7 +363,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return not any(tag in tags_of(self.repository, side).ids for side in sides)
 
     def pinned(self, learned: list[Memory]) -> Pinned | None:
-        """Return the pinned snapshot's state and what a move changes, or None; add a fact about it to `learned`."""
+        """Return the pinned snapshot's state and what a move changes, or None; remember it by a fact in `learned`."""
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent:
             return None
@@ -394,7 +394,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
 
 def _exactly(found: Set[str]) -> Globs:
-    """Return patterns that match exactly these names; patterns that match everything if a name is not plain."""
+    """Return patterns that match only the names `found`; if a name has special characters, they match everything."""
     return Globs(sorted(found)) if all(map(_PLAIN.fullmatch, found)) else Globs()
 
 
@@ -413,7 +413,7 @@ def _wants_nothing(_: Set[Kind]) -> bool:
 def _find_pin(
     repository: Repository, place: tuple[str, str], newest: Revision, bases: Sequence[Revision], seen: SeenPin | None
 ) -> tuple[Pinned | None, SeenPin | None]:
-    """Return the state of the snapshot at `place` (source, tag), and what to remember; (None, None) if never seen."""
+    """Return the state of the snapshot `place` (source, tag), and what to remember; (None, None) if it was never seen."""
     source, tag = place
     own = tag_names.series(tag)
 

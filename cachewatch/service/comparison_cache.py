@@ -59,12 +59,12 @@ class KeptBatch(Struct, frozen=True):
 
 
 def about_kept(kept: KeptPackage) -> Piece:
-    """Return the object ids of a compared pair of documents, and the bytes of its result, for a worker."""
+    """Return the object ids of a compared pair of documents, and the size of its result in bytes, for a worker."""
     return about_pair((kept.documents, None, None))._replace(size=kept.length)
 
 
 def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> KeptBatch:
-    """Compare packages, and append each result to `file`; `is_pruned` if specs that no stack builds leave the tag."""
+    """Compare packages, append each result to `file`; `is_pruned`: the tag drops specs that no stack builds."""
     tally, problems = Tally(), Problems()
     pairs = {pair.package: pair for pair, *_ in contents}
     packages = []
@@ -85,7 +85,7 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
 def select_kept(
     file: Path, selection: Selection, make_collector: MakeCollector, is_part: bool, packages: Sequence[KeptPackage]
 ) -> Batch:
-    """Return what `selection` selects of the results in `file`; count it separately if it `is_part` of the tag."""
+    """Return what `selection` selects from the results of `packages` in `file`; `is_part`: it may leave out specs."""
     collector = make_collector()
     tally = Tally(selected=[] if is_part else None)
     for change, items in _kept(file, packages):
@@ -127,7 +127,7 @@ class SizedCache:
 
 
 def _refused(isolation: Isolation, contents: Read, failure: WorkFailed) -> KeptBatch:
-    """Return the result for a package that the worker could not compare: read each document alone to find the fault."""
+    """Return the result for a package that the worker failed to compare; read each document alone to find the fault."""
     pair, *sides = contents
     before = after = None
     if not isinstance(failure, OutOfTime):
@@ -159,7 +159,7 @@ def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Dia
 
 
 def _selected(file: Path, batches: list[KeptBatch], of: ComparedPair, make_collector: MakeCollector) -> Iterator[Batch]:
-    """Yield what the selection of `of` selects from each batch; the first has all problems of documents."""
+    """Yield what `of.selection` selects from `batches`; the first item has only the problems of documents."""
     others = of.pair.difference.others
     is_part = bool(others) or not of.selection.takes_all_specs
     work = partial(select_kept, file, of.selection, make_collector, is_part)
@@ -173,7 +173,7 @@ def _selected(file: Path, batches: list[KeptBatch], of: ComparedPair, make_colle
 
 
 def _failed(pair: DocumentPair, failure: WorkFailed) -> Tally:
-    """Return the totals of a package whose result no worker could read and select."""
+    """Return totals that report a package as unreadable, because no worker could select from its result."""
     later, reason, is_there = pair.after or pair.before, str(failure), pair.after is not None
     assert later is not None
     blob = later.name if isinstance(failure, WorkerEnded) else None
@@ -191,7 +191,10 @@ class Comparisons:
     """The comparisons of one pass, and the open repositories that they read."""
 
     def __init__(self, isolate: Callable[[str], Isolation], folder: Path | None, go_on: Callable[[], None]) -> None:
-        """Keep results in `folder`, or a temporary one, until `close`; `isolate` returns the Isolation of a source."""
+        """Keep results below `folder`, or below the system's temporary folder if None, until `close`.
+
+        `isolate` returns the Isolation of the source with a name; `go_on` is called after each batch.
+        """
         for left_over in folder.glob(f"{_PREFIX}*") if folder else ():
             rmtree(left_over, ignore_errors=True)
         self.isolation = isolate
@@ -208,7 +211,7 @@ class Comparisons:
     def changeset(
         self, source: str, comparison: Comparison, selection: Selection, make: MakeCollector, bases: Hashable = None
     ) -> Changeset:
-        """Return the selected changes of the tag in `comparison`; `bases` identifies the documents replaced in it."""
+        """Return the changes of a tag in `comparison` that `selection` selects; `bases` identifies replacements."""
         (pair,), isolation = comparison.pairs, self.isolation(source)
         # Another folder each time: a process may remember what it read under the last name.
         self._folder = self._folder or TemporaryDirectory(prefix=_PREFIX, dir=self._place)

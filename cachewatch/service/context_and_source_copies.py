@@ -156,7 +156,7 @@ class RecordedFolder(RecordedSource):
 
 
 def copy_for_now(folder: Path, copy: Path) -> None:
-    """Make `copy`, a clone that can be updated, of the clone `folder`; it reads objects and indexes of the original."""
+    """Make at `copy` a clone to update; it uses the objects and indexes of the clone `folder`, if that exists."""
     if not folder.exists():
         return
     indexes = [path.resolve() for path in folder.glob("*.db")]
@@ -220,7 +220,7 @@ class Context(Struct, kw_only=True):
         return self.watched(source).open()
 
     def pin(self, advances: Collection[Advance]) -> None:
-        """Protect the revisions that streams need for their next comparisons, even if upstream deletes them."""
+        """Protect the revisions that later comparisons from `advances` need, even if upstream deletes them."""
         for each in advances:
             self.watched(self.config.sources[each.source]).pin(each.revisions)
 

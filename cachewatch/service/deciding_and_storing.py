@@ -53,7 +53,7 @@ def take_over_renamed(context: Context) -> None:
 
 
 def ask_about(connection: Connection, context: Context, new: str) -> None:
-    """Ask operators whether the new subscription `new` is a renamed one, if others are no longer configured."""
+    """Ask operators whether the subscription `new` is a renamed one, if the state has others, no longer configured."""
     known = cursors.subscriptions(connection)
     gone = sorted(known - context.config.subscriptions.keys() - {OPERATORS})
     if new in known or not gone:
@@ -72,7 +72,7 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
 
 
 def store(connection: Connection, context: Context, stream: Stream, draft: PendingDigest, packed: Packed) -> None:
-    """Store a digest if it has messages, and move the cursors; those of a held digest move when it is settled."""
+    """Store `draft` if `packed` has messages, and move the cursors; those of a held digest move when it is settled."""
     now, name, pin = context.clock(), stream.subscription.name, stream.subscription.match.pinned
     digests.store_holds(connection, name, stream.name, draft.holds)
     if not (packed and draft.hold):
@@ -103,7 +103,7 @@ def store(connection: Connection, context: Context, stream: Stream, draft: Pendi
 
 
 def _without_doubtful_tags(draft: PendingDigest) -> Iterator[Advance]:
-    """Yield the advances without tags about which operators are asked: later, their packages would count as new."""
+    """Yield the advances of `draft`, without tags that operators are asked about: else packages are new later."""
     for each in draft.advances:
         tags = {hold.alert.part for hold in draft.holds if hold.alert.name == each.source}
         series = {series_or_tag(tag) for tag in tags}
@@ -221,9 +221,9 @@ def _begin(context: Context, stream: Stream, state: StreamState, comparisons: Co
 def _drafts(
     context: Context, stream: Stream, state: StreamState, slot: Slot | None, comparisons: Comparisons
 ) -> Drafts | None:
-    """Return the digests to store, each with its messages; None if none is due.
+    """Return the digests to store, each with its messages; None if none is due, () if operators have yet to answer.
 
-    Outside of `quiet:` hours, one is due in its `slot`, after a hold, or if a stream of each revision has news.
+    Outside of `quiet:` hours, one is due at a `slot`, after a hold, or if a stream of each revision has news.
     """
     now = context.clock()
     if quiet_until(context.config.quiet, now, context.config.timezone) > now:

@@ -89,7 +89,7 @@ def compose(
     """Return the digest of the changes since the stream's last report, or since the revision `since`.
 
     `occasion` makes the keys of digests without changes differ; `comparisons` are those of the pass, shared with other
-    streams. Only tags for which `takes(source, tag)` is true are compared.
+    streams (None: make new ones). Only tags for which `takes(source, tag)` is true are compared.
     """
     lock = stream.subscription.match.environment
     own = nullcontext(comparisons) if comparisons else closing(Comparisons(lambda _: INLINE, None, context.go_on))
@@ -172,13 +172,13 @@ def _assembled(
 
 
 def _lock_of(environment: CoverageChange | None) -> str:
-    """Return a checksum of the hashes that an environment needs; it changes when the lock file does."""
+    """Return a checksum of the hashes in an environment, which changes with its lock file; "" if it has none."""
     hashes = sorted(environment.after.environment.hashes) if environment is not None else ()
     return hashlib.sha256("".join(hashes).encode()).hexdigest()[:12] if hashes else ""
 
 
 def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is_sent: bool) -> PendingDigest:
-    """Return `draft` with more facts to remember: actions for readers, if it `is_sent`, and binaries ever found."""
+    """Return `draft` with facts to remember: binaries ever found and, if the digest `is_sent`, actions for readers."""
     digest, assessment = draft.digest, draft.digest.assessment
     if draft.hold or not draft.advances or (stream.is_urgent and not is_sent):
         return draft
@@ -225,7 +225,7 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
 
 
 def _met(digest: Digest) -> list[MetBinaries]:
-    """Return a fact that names the binaries of the environment which were ever in the cache; [] if it is not new."""
+    """Return a list with the fact which binaries of the environment were ever in the cache; [] if it is not new."""
     if digest.environment is None:
         return []
     needs = (*digest.environment.before.needs, *digest.environment.after.needs)
@@ -243,7 +243,7 @@ def as_released(draft: PendingDigest) -> Digest:
 
 
 def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str) -> str:
-    """Return a key made of the digest's tags and revisions that differs from the keys of stored digests."""
+    """Return a key, made of tags and revisions or else of `occasion`, that no stored digest has."""
     steps = sorted(step for part in parts for step in part.steps)
     made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
     forms = chain([made_of], ([*made_of, time] for time in count(2)))
@@ -253,7 +253,7 @@ def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: 
 
 
 def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
-    """Return the compared period for file names: two days, or one day with a time if they are equal."""
+    """Return the compared period for file names: two days or, if these are the same, that day and a time."""
     sides = [span for part in parts for span in part.spans]
     end = max((span.after.time for span in sides if span.after.time), default=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
     begin = min((span.before.time for span in sides if span.before.time), default=end)
@@ -264,7 +264,7 @@ def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) ->
 def split(
     composed: Callable[..., PendingDigest], state: StreamState, holds: Iterable[Hold], due: Collection[Hold]
 ) -> tuple[PendingDigest, PendingDigest]:
-    """Compose a held digest as two: one to send now, with the tags of `due` holds, and one to hold for the others."""
+    """Compose a digest as two by `composed(takes=...)`: one to send, and one to hold for `holds` that are not `due`."""
     waiting = tuple(hold for hold in holds if hold not in due)
     places, due_places = ({(hold.alert.name, hold.alert.part) for hold in each} for each in (waiting, due))
 
@@ -341,7 +341,7 @@ def pack_messages(config: Config, stream: Stream, digest: Digest, *, forms: froz
 def _render_both(
     config: Config, stream: Stream, digest: Digest, **options: Any
 ) -> tuple[RenderedDigest, RenderedDigest, str]:
-    """Return the whole digest, the short one, and ""; or why configured templates failed if built-in ones were used."""
+    """Return the whole digest, the short one, and why built-in templates had to be used ("" if they were not)."""
     render = partial(render_lengths, digest, (False, True), **options)
     try:
         rendered, short = render(templates_dir=config.templates_dir, template=stream.subscription.template)

@@ -28,9 +28,10 @@ Held = tuple[HeldDigest, Hold]
 
 
 def holds_needed(parts: list[SourceDiff], limit: int, known: Iterable[Hold], now: datetime) -> list[Hold]:
-    """Return the events to ask operators about: suspicious losses, else large changes; unless `known`, they begin now.
+    """Return the events to ask operators about: suspicious losses, else large changes.
 
-    A change is large in each tag with more changed specs than `limit`; if only the sum exceeds it, in each source.
+    A change is large in each tag with more changed specs than `limit`; if only the sum exceeds it, in each source. An
+    event in the stored holds `known` keeps its start; others begin at `now`.
     """
     since = {hold.alert: hold.counted_from for hold in known}
 

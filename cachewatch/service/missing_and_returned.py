@@ -82,14 +82,14 @@ class Steps:
         return packages_of(self.repository, revision, tag)
 
     def last_with(self, has: Callable[[Revision], bool]) -> tuple[Revision, Revision]:
-        """Return the last revision for which `has` is true, and the next one; `before` and `after` if there is none."""
+        """Return the last revision that `has` accepts, and the next one; `before` and `after` if it accepts none."""
         for earlier, later in reversed(list(pairwise(self.chain))):
             if has(earlier):
                 return earlier, later
         return self.before, self.after
 
     def suspicious(self, tag: str, is_broken: Callable[[Revision, Revision], bool]) -> bool:
-        """Tell whether one step removed most packages of a tag, or changed most and `is_broken` is true of the step."""
+        """Tell whether one step removed most packages of `tag`, or changed most and `is_broken` is true of the step."""
         for earlier, later in pairwise(self.chain):
             had, has = self.packages(earlier, tag), self.packages(later, tag)
             removed = len(had.keys() - has.keys())
@@ -162,10 +162,11 @@ class Departures:
                 yield self._departure(DepartureKind.PLACE, name, [_point(at, tag) for at in step], trees)
 
     def _has_place(self, tag: str, stack: str, trees: Mapping[str, str | None]) -> Callable[[Revision], bool]:
-        """Return a test whether a revision has a place of `stack` in packages whose trees were `trees` before it was lost.
+        """Return a function that tells whether a revision has the lost place of `stack` in all packages of `trees`.
 
-        Documents are searched for the name of the stack, not parsed. Where the stack still has the package for another
-        target or system, only a revision with the same document counts.
+        `trees` maps packages to the ids of their trees before the loss. Documents are searched for the name of the
+        stack, not parsed. Where the stack still has the package for another target or system, only a revision with the
+        same tree counts.
         """
         steps = self._steps
         kept = {package for package in trees if _has_stack(steps.repository, tag, stack, [package], steps.after)}
@@ -204,7 +205,7 @@ def _point(revision: Revision, tag: str) -> Point:
 
 
 def _has_stack(repository: Repository, tag: str, stack: str, packages: Iterable[str], revision: Revision) -> bool:
-    """Tell whether a document of `packages` contains the name of a stack; documents are searched, not parsed."""
+    """Tell whether a document of one of `packages` in `revision` contains the name of a stack; it is not parsed."""
     name = re.compile(rb"(?<![\w.+-])" + re.escape(stack.encode()) + rb"(?![\w.+-])")
     for package in packages:
         with suppress(SourceError):
@@ -259,7 +260,7 @@ class Returns(Struct, frozen=True):
         return back
 
     def bases(self, back: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
-        """Return what to compare each package that is `back` with: the last revision with it known to readers."""
+        """Return the revision to compare each package in `back` with: the last one with it that readers know of."""
         found = {}
         for package, departures in back.items():
             known = self._known_to_readers(departures)
@@ -270,7 +271,7 @@ class Returns(Struct, frozen=True):
     def restored(
         self, back: Mapping[str, Sequence[Departure]], before: Side, isolation: Isolation
     ) -> Mapping[str, RestoredDocument]:
-        """Return documents in `before` of packages whose places are back, with these places added as last reported."""
+        """Return documents in `before` of packages in `back`, with the places that are back added as last reported."""
         lost: list[tuple[str, list[Blob], list[str]]] = []
         for package, departures in back.items():
             known = self._known_to_readers(departures)
@@ -298,7 +299,8 @@ class Returns(Struct, frozen=True):
     ) -> Iterator[Statement]:
         """Yield a statement for each removal that is undone, at least in part; `statements` are all others on the tag.
 
-        Of several removals of a package, report the first one, and those of other stacks, places and machines.
+        `back_by_package`: the removals of each package that is back. Of several, report the first one, and those of
+        other stacks, places and machines.
         """
         back: defaultdict[str, list[str]] = defaultdict(list)
         departures = {}
@@ -337,7 +339,7 @@ class Returns(Struct, frozen=True):
         return [one for one in departures if any(stream == self.stream for stream, *_ in one.told)]
 
     def _base(self, package: str, departure: Departure) -> Revision | None:
-        """Return the last reported revision with a package before its removal, else the last one; None if unknown."""
+        """Return the last reported revision before a removal, else the last; None if unknown or without `package`."""
         told = {of: point for stream, of, point in departure.told if stream == self.stream}
         for point in (told.get(package, told[""]), departure.last):
             with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
@@ -347,7 +349,7 @@ class Returns(Struct, frozen=True):
         return None
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> StillMissing | None:
-        """Return the packages that earlier snapshots lost and `tag` still lacks; None if none or after 3 reports."""
+        """Return the packages that earlier snapshots lost and `tag` lacks; None if none, or if reported three times."""
         has = packages_of(self.repository, self.newest, tag)
         earlier = [one for one in self._departures(tag) if one.kind is DepartureKind.PACKAGE and one.first.tag != tag]
         lacked = {package for one in earlier for package in one.missing(self.stream)}
@@ -430,7 +432,7 @@ def _about_lost(lost: _Lost) -> Piece:
 
 
 def _is_elsewhere(line: Line, departure: Departure) -> bool:
-    """Tell whether a line is only about other places than the stack, place or machine that was removed."""
+    """Tell whether `line` is only about other places than the stack, place or machine of `departure`."""
     if departure.kind not in _IN_DOCUMENTS:
         return False
     stack = departure.name.partition(" (")[0]
@@ -451,7 +453,7 @@ def is_for_same(name: str, other: str) -> bool:
 
 
 def learned_back(packages: Mapping[str, Sequence[Departure]], stream: str) -> Iterator[Departure]:
-    """Yield each removal, to be remembered, with the packages that `stream` now reports as back."""
+    """Yield each removal in `packages` (package: removals) with the packages that `stream` now reports as back."""
     back: defaultdict[str, set[str]] = defaultdict(set)
     departures = {}
     for package, those in packages.items():
@@ -463,7 +465,7 @@ def learned_back(packages: Mapping[str, Sequence[Departure]], stream: str) -> It
 
 
 def is_old(departure: Departure, newest: Revision) -> bool:
-    """Tell whether a removal is more than two weeks old; it then counts as a loss."""
+    """Tell whether a removal is over two weeks before `newest`, and so counts as a loss; False if a day is unknown."""
     if newest.time is None or not departure.first.day:
         return False
     return newest.time.date() - date.fromisoformat(departure.first.day) > timedelta(days=14)
@@ -490,7 +492,7 @@ def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
 
 
 def pruned(wave: AnnouncedWave) -> Statement:
-    """Return the statement that the old builds are gone whose prune an earlier digest announced."""
+    """Return the statement that the old builds of `wave`, whose prune an earlier digest announced, are gone."""
     return Statement(kind=StatementKind.PRUNE, counts=Counts(vanished=wave.count), kinds=frozenset({Kind.PRUNE}))
 
 
@@ -510,7 +512,8 @@ def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[
 def gone_since(tag: TagDigest, last: TagDigest | None) -> TagDigest:
     """Return `tag` with its statements on gone hashes replaced by those of `last`, a comparison with the last report.
 
-    In `tag`, some packages are compared with earlier revisions; what went before the last report was reported then.
+    In `tag`, some packages are compared with earlier revisions; what went before the last report was reported then. If
+    `last` is None, the statements are only removed.
     """
     found = [(), (), ()] if last is None else [last.statements, last.rest, last.report.statements]
     prunes = [any(one.kind is StatementKind.PRUNE for one in of) for of in (found[2], tag.report.statements)]

@@ -67,7 +67,7 @@ def has_answered(context: Context, source: Source) -> bool:
 
 
 def follow_poll(context: Context, source: Source, *, may_be_open: bool = True) -> None:
-    """Call the extensions' `after_poll` for a source; an error becomes an alert and stops nothing else."""
+    """Call the extensions' `after_poll` for `source`; an error becomes an alert. `may_be_open`: see `contained`."""
     with alerts.contained(context, source.name, "what follows a poll", may_be_open=may_be_open):
         extensions().hook.after_poll(context=context, source=source)
 
@@ -131,7 +131,7 @@ _ENDING_SECONDS = 20.0
 
 
 def end_threads(threads: Iterable[threading.Thread]) -> None:
-    """Interrupt git, and wait for these threads to end, but no longer than systemd waits for the process."""
+    """Interrupt git until `threads` have ended, for at most 20 seconds: less than systemd waits for the process."""
     deadline = time.monotonic() + _ENDING_SECONDS
     for thread in threads:
         while thread.is_alive() and time.monotonic() < deadline:
@@ -166,7 +166,7 @@ class Polls:
             end_threads(self._threads)
 
     def __iter__(self) -> Iterator[frozenset[str]]:
-        """Yield the names of unanswered sources: after 5 seconds, and after each answer. Raises errors of storing."""
+        """Yield names of sources without an answer: after 5 seconds, then at each answer. Raises errors of storing."""
         _, late = wait(self._polls, _GRACE_SECONDS)
         yield frozenset(self._polls[each] for each in late)
         for future in as_completed(late):
@@ -214,7 +214,7 @@ def resume(context: Context) -> None:
 
 
 def clean_up(context: Context, *, may_be_open: bool = True) -> None:
-    """Remove old rows, and unused pins of each source; an error in a source becomes an alert (see `contained`)."""
+    """Remove old rows, and unused pins of each source; for errors in a source and `may_be_open`, see `contained`."""
     # Deletes what `retention:` allows, but no entries of feeds, which are written from all of them.
     now, retention, sources = context.clock(), context.config.retention, context.config.sources
     feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
@@ -242,7 +242,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
     failed_sources: int
     failed_digests: int  # streams whose digests cannot be created
-    dead: int
+    dead: int  # deliveries that failed for good
     suppressed: int  # deliveries for addresses that kept refusing
     blocked: int  # channels through which nothing is delivered until somebody repairs them
 
@@ -354,7 +354,7 @@ class Leadership:
         self.other = "nobody"
 
     def look(self) -> None:
-        """Ask the database for the lead, and begin if no other process has it. Raises StateError without an answer."""
+        """Ask for the lead; call `begin` when this process gets it. Raises StateError if the database is silent."""
         database, log = self._context.database, self._context.log
         try:
             if database.lead(self._context.owner) or not (self.is_ours and self._has_begun):

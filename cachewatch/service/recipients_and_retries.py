@@ -35,7 +35,7 @@ def why_not(connection: Connection, config: Config, delivery: Delivery) -> str:
 
 
 def is_recipient(config: Config, channel: str, target: str, names: Iterable[str] | None = None) -> bool:
-    """Tell whether `target` is a recipient in `channel` of the subscriptions `names`; None: of any, or an operator."""
+    """Tell whether a subscription in `names` (None: any, or the operators) sends to `target` through `channel`."""
     # What was made for an address is for no file, if the channel became one.
     takes_any = "@" not in target or "/" in target
     ways = ((to, takes_any and not to) for _, through, to in _ways(config, names) if through == channel)
@@ -48,7 +48,7 @@ def is_operator(config: Config, channel: str, target: str) -> bool:
 
 
 def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return the `suppressed` addresses without which a subscription reaches nobody in a channel, each with its name.
+    """Return suppressed addresses, each with a subscription that reaches nobody in its channel without them.
 
     Addresses are pairs of a channel and a target. All suppressed addresses of operators are returned with OPERATORS.
     """
@@ -62,12 +62,12 @@ def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> d
 
 
 def is_used(config: Config, channel: str, names: Iterable[str] | None = None) -> bool:
-    """Tell whether any of the subscriptions `names` uses `channel`; if None, whether any does, or operators do."""
+    """Tell whether a subscription in `names` (None: any, or the operators) uses `channel`."""
     return any(through == channel for _, through, _ in _ways(config, names))
 
 
 def _ways(config: Config, names: Iterable[str] | None = None) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield (name, channel, mail addresses) of the subscriptions `names`; if None, of all and of operators."""
+    """Yield (name, channel, mail addresses) of each channel of the subscriptions `names` (None: all, and operators)."""
     for name in (*config.subscriptions, OPERATORS) if names is None else names:
         own = config.operators if name == OPERATORS else config.subscriptions[name]
         ways = [(own.channels, own.to)]
@@ -87,7 +87,7 @@ LONGEST_ASKED = BLOCKED = timedelta(hours=1)
 
 
 def pause(attempts: int, asked: float | None = None) -> timedelta:
-    """Return how long to wait after `attempts` failures, varied at random; at least `asked` seconds, up to an hour."""
+    """Return how long to wait after `attempts` failures, varied at random; more if a server `asked` (seconds)."""
     minutes = _MINUTES[min(attempts, len(_MINUTES)) - 1]
     usual = timedelta(minutes=minutes) * random.uniform(0.9, 1.2)  # noqa: S311  nothing is to be kept secret
     return max(usual, min(timedelta(seconds=asked or 0), LONGEST_ASKED))
@@ -113,7 +113,7 @@ def is_given_up(connection: Connection, context: Context, delivery: Delivery) ->
 
 
 def note_refusal(connection: Connection, context: Context, delivery: Delivery, reply: str) -> bool:
-    """Suppress an address that refused 3 digests, the first at least 3 days ago; return whether it is suppressed."""
+    """Suppress an address that refused 3 digests over 3 days; return whether it is suppressed. `reply`: its reason."""
     name, target, now = delivery.channel, delivery.target, context.clock()
     if deliveries.is_suppressed(connection, name, target):
         return True
@@ -131,7 +131,7 @@ def note_refusal(connection: Connection, context: Context, delivery: Delivery, r
 
 
 def alert(channel: str, target: str, reply: str) -> Alert:
-    """Return the alert about a suppressed address."""
+    """Return the alert that `channel` sends no more digests to the address `target`, whose server answered `reply`."""
     return Alert(
         key=AlertKey(AlertKind.ADDRESS_SUPPRESSED, channel, target),
         title=f"{target} receives no more digests",

@@ -80,7 +80,7 @@ def report_removed_channels(context: Context) -> None:
 
 
 def deliver(context: Context, name: str, *, is_last: bool = True) -> None:
-    """Send what is due through the channel `name`; unless it `is_last` in a pass, try refused messages again later."""
+    """Send what is due through the channel `name`; if not `is_last` in a pass, it retries refused messages later."""
     for answered in list(context.unwritten.values()):  # results that could not be stored before
         if answered[0].channel == name:
             _settle(context, *answered)
@@ -110,7 +110,7 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> None:
 
 
 def _release_claims(context: Context, name: str, later: datetime) -> None:
-    """Queue deliveries again whose senders ended; those of other hosts, which may still send, are due at `later`."""
+    """Queue deliveries of channel `name` again whose senders ended: ours now, those of other hosts at `later`."""
     host, now = f"{socket.gethostname()}/", context.clock()
     is_alone = not context.database.is_shared and not shared_kind(context.config.folder)
     with context.database.write() as connection:
@@ -122,7 +122,7 @@ def _release_claims(context: Context, name: str, later: datetime) -> None:
 
 
 def _sent_before(context: Context, name: str, target: str, most: int) -> list[Message]:
-    """Return messages that were sent to `target`, newest first; a date in the future is replaced by the one before."""
+    """Return the last `most` messages sent to `target`, newest first; a future date becomes that of the one before."""
     with context.database.read() as connection:
         newest_first = deliveries.sent_history(connection, name, target, most)
     now, before, messages = context.clock(), datetime.fromtimestamp(0, UTC), []
@@ -145,7 +145,7 @@ class _Run:
         self._has_worked = False
 
     def take(self, delivery: Delivery, answer: DeliveryResult) -> _Claimed | None:
-        """Store a delivery's result, or keep it till its cause is known; claim and return another delivery, or None."""
+        """Store the result `answer`, or keep it until its cause is known; return the next message, or None to end."""
         is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
         if is_blocked or answer.is_channel:
             self.end(is_away=True)
@@ -167,7 +167,7 @@ class _Run:
         return _settle(self._context, delivery, answer, goes_on=True)
 
     def end(self, *, is_away: bool = False) -> None:
-        """Decide and store the results that are still undecided; `is_away` if the server cannot be reached."""
+        """Decide and store the results that are still undecided; `is_away`: the server cannot be reached."""
         alike = defaultdict[str, list[_Answered]](list)
         for delivery, answer in self._undecided:
             # Equal refusals have the step and the codes of the server in common, even if their words differ.
@@ -213,7 +213,10 @@ def _next(context: Context, name: str) -> _Claimed | None:
 
 
 def _claim(connection: Connection, context: Context, name: str) -> _Claimed | None:
-    """Claim and return the next message to a configured recipient, or None; drop others, and give up damaged ones."""
+    """Claim and return the next message of the channel `name`; None if none is due.
+
+    Drop deliveries to recipients that are no longer configured; mark deliveries with damaged messages as dead.
+    """
     if name not in context.config.channels or context.is_ending.is_set():
         return None
     while (delivery := deliveries.claim(connection, name, context.clock(), context.owner)) is not None:
@@ -244,7 +247,7 @@ def _attempt(transport: Transport, message: Message) -> DeliveryResult:
 
 
 def _settle(context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False) -> _Claimed | None:
-    """Store a result; with `goes_on`, return the next claimed delivery.
+    """Store the result `answer` of a delivery; if `goes_on`, claim and return the next message, else return None.
 
     Raises StateError if the state cannot be written for long; the result is then kept in `context` for the next run,
     because otherwise the message would be sent again.
@@ -327,7 +330,7 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
 
 
 def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
-    """Return the outcome of a digest that was too large: its short form next or, if that is no shorter, given up."""
+    """Return the outcome for a digest refused as too large: send its short form or, if that is no shorter, give up."""
     config = context.config.channels.get(delivery.channel)
     try:
         stored = digests.get(connection, delivery.digest)
@@ -380,7 +383,7 @@ def _note_target(
 
 
 def _block(context: Context, name: str, reason: str, traceback: str | None = None) -> None:
-    """Pause a whole channel; the waiting deliveries lose no attempts."""
+    """Pause the channel `name` for an hour because of `reason`, and open an alert; deliveries lose no attempt."""
     now = context.clock()
     with context.database.write() as connection:
         before = health.channel(connection, name)
@@ -391,7 +394,7 @@ def _block(context: Context, name: str, reason: str, traceback: str | None = Non
 
 
 def _channel_alert(name: str, reason: str = "") -> Alert:
-    """Return the alert that a channel does not work; without `reason`, that it is no longer configured."""
+    """Return the alert that the channel `name` does not work because of `reason`; "": that it is not configured."""
     key = AlertKey(AlertKind.CHANNEL_DOWN, name)
     if reason:
         kept = "Waiting deliveries are kept and tried again later, or at once after a reload or a restart."

@@ -156,7 +156,7 @@ def is_current(stream: Stream, slot: Slot | None, now: datetime) -> bool:
 
 
 def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:
-    """Return the streams that may begin, or plan or create a digest, or that have a held digest or an open alert."""
+    """Return the `streams` that have work at `now` (begin, plan or create a digest), a held digest or an open alert."""
     newest, compared = health.newest_revisions(connection), cursors.compared_revisions(connection)
     slots = digests.pending(connection)
     open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}
@@ -233,7 +233,7 @@ def plan_ranges(
 def _vanished_together(
     repository: Repository, gone: set[str], known: Mapping[str, Cursor], newest: Revision
 ) -> tuple[str, ...]:
-    """Return the tags in `gone` if these are all tags of a stream, and not replaced by newer snapshots; else ()."""
+    """Return the tags in `gone` if all in `known` vanished, and not because newer snapshots replaced them; else ()."""
     if not gone or any(cursor.vanished_at is None for tag, cursor in known.items() if tag not in gone):
         return ()
     going_on = {tag_names.series(tag) for tag in tags_of(repository, newest).ids if tag_names.is_snapshot(tag)}
@@ -293,7 +293,10 @@ def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Colle
 
 
 def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple[str, ...]] | None = None) -> str:
-    """Return the command that shows the changes of `span`, from `base` and `only` these if given; "" if not public."""
+    """Return the command that shows the changes of `span`; "" if its source has no public address.
+
+    `base` replaces the first revision unless it is ""; `only` replaces patterns of `match:`, by key.
+    """
     if not span.address:
         return ""
     before, after = base or span.before.revision or span.before.name, span.after.revision or span.after.name
@@ -379,15 +382,15 @@ class Silencing:
         self._everywhere = frozenset(kind for silence in whole for kind in silence.kinds)
 
     def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
-        """Tell whether an event of the whole tag with these kinds is reported."""
+        """Tell whether an event of the whole tag with these `kinds` is reported; `own`: those that reports name."""
         return self._wants(kinds, own) and _is_wanted(self._wants, kinds, self._everywhere)
 
     def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
-        """Return a collector that passes changes on unless they are silenced; read its results through `reported`."""
+        """Return a collector that passes changes that are not silenced to one of `make_collector`; see `reported`."""
         return _SilencedCollector(self._silences, self._wants, make_collector)
 
     def reported(self, changeset: Changeset) -> Changeset:
-        """Return `changeset` with the results of collectors made by `body`."""
+        """Return `changeset`, whose collectors `body` made, with plain results; note what they silenced when read."""
 
         def open_body(taken: tuple[object, set[tuple[str, str]], Mapping[str, frozenset[Kind]]]) -> object:
             body, silenced, kinds = taken
@@ -455,6 +458,6 @@ class _SilencedCollector:
 
 
 def _is_wanted(wants: Wants, kinds: Set[Kind], hidden: Set[Kind]) -> bool:
-    """Tell whether a change is reported: `wants` must accept its `kinds`, also without those that are `hidden`."""
+    """Tell whether a change is reported: `wants` must accept all its `kinds`, and those of them not in `hidden`."""
     left = kinds - hidden
     return wants(kinds) and (left == kinds or (bool(left) and wants(left)))

@@ -33,7 +33,7 @@ _MOST_IN_TITLE = 3
 
 
 class UnreadAfter(Struct, frozen=True):
-    """By tag: documents that a stream cannot read, those readable again or gone, and those without earlier version."""
+    """By tag: documents that a stream cannot read, those readable again or gone, and those never readable before."""
 
     left: dict[str, tuple[Unread, ...]]
     resolved: dict[str, tuple[Unread, ...]]
@@ -48,7 +48,7 @@ class UnreadDocuments(Struct, frozen=True):
     isolation: Isolation = INLINE
 
     def bases(self, tags: Collection[str]) -> Bases:
-        """Return the revisions to compare unread documents with, by tag and package."""
+        """Return the revisions to compare unread documents of `tags` with, by tag and package."""
         found: dict[str, dict[str, Revision]] = {}
         for tag, entry in ((each, entry) for each in sorted(tags) for entry in self.known.get(each, ())):
             with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost: nobody can know
@@ -57,7 +57,7 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
-        """Return where documents were last readable that are unreadable in the earlier state of `news` or `bases`."""
+        """Return, by tag and package, last readable revisions of documents unreadable before the changes in `news`."""
         found: dict[str, dict[str, Revision]] = {}
         for digest in (each.tag for each in news):
             tag, side = digest.report.after.tag or "", digest.report.before
@@ -74,7 +74,7 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
-        """Return which documents are unreadable after `gaps` were compared, some of them with `bases` or `earlier`."""
+        """Return which documents are unreadable after comparing `gaps`, with `bases` or `earlier` for some packages."""
         left = {tag: entries for tag, entries in self.known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}
         unknown: dict[str, tuple[str, ...]] = {}
@@ -140,7 +140,7 @@ def _unread_among(contents: Sequence[Read]) -> tuple[Unreadable, ...]:
 def unread_at_begin(
     repository: Repository, first: Revision, newest: Revision, found: Iterable[Unreadable], isolation: Isolation
 ) -> Iterator[Unread]:
-    """Yield the entries to store about documents unreadable in `newest`, for a stream that begins at `first`."""
+    """Yield the entries to store on `found`, documents unreadable in `newest`, for a stream that begins at `first`."""
     for document in found:
         base = first
         with suppress(SourceError):  # the history may not be in this clone
@@ -167,7 +167,7 @@ def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
 def unreadable_sources(
     context: Context, unread: Mapping[tuple[str, str], Mapping[str, str]], newest: Mapping[str, str]
 ) -> Iterator[Alert]:
-    """Yield an alert for each source of which no document can be read in any tag that streams use."""
+    """Yield an alert for each source of which no document in any used tag can be read; `newest`: its revision."""
     for name in sorted({source for source, _ in unread} & context.config.sources.keys() & newest.keys()):
         source = context.config.sources[name]
         wants = [stream.wants_tag(source) for stream in streams_of(context.config) if source in stream.sources]
@@ -191,7 +191,7 @@ def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
 
 
 def by_tag(key: str, entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]) -> Iterator[Note]:
-    """Yield a note `key` for the documents of each tag and revision; `revision_of` returns a document's revision."""
+    """Yield the note `key` for the documents of each tag and revision; `revision_of` gives the revision of one."""
     packages: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for tag, those in entries.items():
         for entry in those:

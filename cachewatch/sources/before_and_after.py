@@ -28,7 +28,7 @@ def needs_git(before: str, after: str) -> bool:
 def compare_sides(
     before: str, after: str, selection: Selection, *, repository: Repository | None, layout: Layout = ANYWHERE
 ) -> Comparison:
-    """Find the selected documents that differ between `before` and `after`; two paths need no `repository` (None)."""
+    """Find the selected documents that differ between `before` and `after`; `repository` may be None for paths."""
     wanted_tag, wanted_package = selection.tags, selection.packages
     paths = {name: folders.list_path(name, layout) for name in (before, after) if folders.is_documents(name)}
     if repository is None or not needs_git(before, after):
@@ -63,7 +63,7 @@ def _file_of(repository: Repository, name: str) -> Listing | None:
 
 
 def _list_revision(repository: Repository, name: str, others: list[Listing], wanted_tag: Wanted) -> list[Listing]:
-    """List documents in the revision `name`: of the tag in its name, else that of the only other listing, else all."""
+    """List documents of the revision `name`: in the tag that it names, else the only tag in `others`, else all."""
     revision, other = resolve(repository, name), others[0]
     wanted = [tag for tag in tags_of(repository, revision).ids if wanted_tag(tag)]
     like = other.side.tag or DEFAULT_TAG

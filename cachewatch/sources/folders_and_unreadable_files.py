@@ -235,7 +235,7 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
 
 
 def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
-    """Return `mine` with the documents of `theirs` that its unreadable files may be: these do not count as removed."""
+    """Return `mine` plus documents of `theirs` that may be in unreadable files of `mine`: they are not removed."""
     others = mine[0].others
     if not others:
         return mine
@@ -274,7 +274,7 @@ def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
 
 
 def _nothing(name: str, layout: Layout, unread: Mapping[str, str], there: Sequence[str]) -> SourceError | UsageError:
-    """Return the error for a folder without documents; it says what was expected and what is there."""
+    """Return the error that the folder `name` has no documents: what was expected, and what is `unread` or `there`."""
     folder = Path(name)
     closed = [path for path in unread if path.endswith("/")]
     if unread and not (there and len(closed) == len(unread)):
@@ -303,7 +303,7 @@ def _counted(paths: Sequence[str]) -> str:
 
 
 def _renamed(name: str, documents: Mapping[str, str]) -> Iterator[Diagnostic]:
-    """Yield one note if some documents, at most half, have file names that differ from the packages in their titles."""
+    """Yield one note if some of `documents` (path: package), at most half, are not called like their packages."""
     places = [(Path(path), package) for path, package in sorted(documents.items())]
     odd = [(path, package) for path, package in places if package not in (path.name, path.stem, path.parent.name)]
     if odd and 2 * len(odd) <= len(documents):  # if most differ, names of files are not meant as names of packages
@@ -385,7 +385,7 @@ def _size(file: str) -> int:
 
 
 def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tuple[Diagnostic, ...]:
-    """Commit the documents in the folder `name`; return their problems. Raises an error if no document can be read."""
+    """Commit the documents in folder `name` to `repository`; return problems. Raises an error if none can be read."""
     listings = list_path(name, layout)
     blobs = [blob for listing in listings for blob in listing.blobs.values()]
     reader, others = listings[0].reader, listings[0].others

@@ -125,7 +125,7 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
 
 
 def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:
-    """Replace a stream's unreadable documents of a tag by `found`; mark documents readable now as such for others."""
+    """Replace the unreadable documents of the stream and tag `where` by `found`; mark others as readable elsewhere."""
     known = {row.package: row.noted_at for row in connection.execute(select(unread).filter_by(**where))}
     connection.execute(delete(unread).filter_by(**where))
     for each in found:
@@ -161,7 +161,7 @@ def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:
 
 
 def forget(connection: Connection, before: datetime) -> None:
-    """Delete facts stored, and cursors of tags removed, before `before`; such a tag counts as new if it returns."""
+    """Delete facts stored before `before`, and cursors of tags removed before; such tags are new if they return."""
     connection.execute(delete(remembered).where(remembered.c.noted_at < before))
     connection.execute(delete(cursors).where(cursors.c.vanished_at < before))
 

@@ -181,10 +181,11 @@ def settle(
     counts: bool = True,
     event: str = "",
 ) -> bool:
-    """Store the result of an attempt to send, and return True. Without `counts`, do not count it as an attempt.
+    """Store the result of an attempt to send, and return True. Unless it `counts`, do not count it as an attempt.
 
-    `said` is the reply or the reason; `event`, by default the state, is the entry in the delivery's history. If another
-    run has claimed the delivery since, write only the history and return False.
+    `said` is the reply or the reason; `due` is the time of the next attempt (None: now); `event`, by default the state,
+    is the entry in the delivery's history. If another run has claimed the delivery since, write only the history and
+    return False.
     """
     is_ours = deliveries.c.claimed_by.is_not_distinct_from(delivery.claimed_by)
     values = {
@@ -221,14 +222,14 @@ def note(connection: Connection, delivery: int, event: str, said: str, now: date
 
 
 def requeue(connection: Connection, number: int, due: datetime, now: datetime) -> None:
-    """Queue a delivery again because its sender ended without a result; a late result counts until the next claim."""
+    """Queue the delivery `number` again because its sender ended; a late result counts until the next claim."""
     values = {"state": DeliveryState.QUEUED, "may_have_arrived": True, "due": due}
     connection.execute(update(deliveries).filter_by(id=number).values(**values))
     note(connection, number, "interrupted", "it may have arrived: the sender ended before the reply", now)
 
 
 def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delivery]:
-    """Return open deliveries that are late by at least `by`; for each target only the oldest, for which others wait."""
+    """Return open deliveries late by at least `by`; for each target only the oldest, on which its others wait."""
     is_late = _IS_OPEN, deliveries.c.due <= now - by, _IS_FIRST
     query = select(*_ABOUT).where(*is_late).order_by(deliveries.c.due, deliveries.c.id)
     return [_delivery(row) for row in connection.execute(query)]
@@ -258,12 +259,12 @@ def delivery(connection: Connection, number: int) -> Delivery | None:
 
 
 def message(connection: Connection, number: int) -> Message:
-    """Return the message of a delivery; it is empty if its bytes were deleted. Raises DamagedRow if it is damaged."""
+    """Return the message of delivery `number`; it is empty if its bytes were deleted. Raises DamagedRow if damaged."""
     return _message_of(connection.execute(_WHOLE.where(deliveries.c.id == number)).one())
 
 
 def sent_history(connection: Connection, channel: str, target: str, most: int) -> Sequence[Message]:
-    """Return the last `most` messages that were sent to `target`, newest first; damaged ones are left out."""
+    """Return the last `most` messages sent to `target` through `channel`, newest first; damaged ones are left out."""
     was_sent_there = deliveries.c.channel == channel, deliveries.c.target == target, deliveries.c.state == "sent"
     messages = []
     for row in connection.execute(_WHOLE.where(*was_sent_there).order_by(deliveries.c.id.desc()).limit(most)).all():
@@ -273,13 +274,13 @@ def sent_history(connection: Connection, channel: str, target: str, most: int) -
 
 
 def history(connection: Connection, number: int) -> list[tuple[datetime, str, str]]:
-    """Return the history of a delivery, oldest first: time, event, and the server's reply or the reason."""
+    """Return the history of the delivery `number`, oldest first: time, event, and the server's reply or the reason."""
     query = select(attempts).filter_by(delivery=number).order_by(attempts.c.id)
     return [(row.at, row.event, row.said) for row in connection.execute(query)]
 
 
 def replace_message(connection: Connection, number: int, new: Message) -> None:
-    """Store `new` as the message of a delivery whose former message was refused as too large."""
+    """Store `new` as the message of the delivery `number`, whose former message was refused as too large."""
     (columns,) = share(connection, [new])
     connection.execute(update(deliveries).filter_by(id=number).values(**columns))
 
@@ -366,7 +367,7 @@ def failed_since(connection: Connection, since: datetime) -> tuple[int, int]:
 
 
 def refusals(connection: Connection, channel: str, target: str) -> list[datetime]:
-    """Return when an address refused digests since it last accepted one: one time for each digest, the last one."""
+    """Return when an address refused digests since it last accepted one: for each digest, the last time."""
     of_target = deliveries.c.channel == channel, deliveries.c.target == target
     accepted = select(func.max(deliveries.c.settled_at)).where(*of_target, deliveries.c.state == DeliveryState.SENT)
     last_accepted = connection.execute(accepted).scalar()

@@ -134,7 +134,7 @@ def revisions_held(connection: Connection, source: str) -> frozenset[str]:
 
 
 def settle(connection: Connection, key: str, state: DigestState, reason: str, now: datetime) -> None:
-    """Set the `state` of a held digest; queue its deliveries if it is released, drop them if dropped or superseded."""
+    """Set the `state` of the held digest `key`; queue its deliveries if it is released, otherwise drop them."""
     connection.execute(update(digests).filter_by(key=key).values(state=state, reason=reason))
     waiting = update(deliveries).filter_by(digest=key, state=DeliveryState.HELD)
     if state is DigestState.RELEASED:
@@ -156,7 +156,7 @@ def archive(connection: Connection) -> list[DigestRecord]:
 
 
 def forget_digests(connection: Connection, before: datetime) -> int:
-    """Delete finished digests created before `before`, and slots done before it; return the number of digests."""
+    """Delete finished digests created before `before`, and slots done before then; return the number of digests."""
     connection.execute(delete(slots).where(slots.c.done_at < before))
     still = exists().where(deliveries.c.digest == digests.c.key, deliveries.c.state.in_((*OPEN, DeliveryState.HELD)))
     keys = connection.execute(select(digests.c.key).where(digests.c.created < before, ~still)).scalars().all()
@@ -182,7 +182,7 @@ def _advances(row: Row[Any]) -> tuple[Advance, ...]:
 
 
 def _decoded(row: Row[Any], what: str, stored: bytes, part: slice, decode: Callable[[bytes], _Value]) -> _Value:
-    """Return the decoded bytes `stored`. Raises DamagedRow if they do not match `part` of the row's checksum."""
+    """Return `decode(stored)`. Raises DamagedRow if that fails, or if `part` of the checksum of `row` differs."""
     try:
         if row.checksum[part] == checksum_of([stored]):
             return decode(stored)
@@ -255,7 +255,7 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 
 def pending(connection: Connection, **of: str) -> dict[tuple[str, str], Slot]:
-    """Return the next unfinished slot of each stream by (subscription, stream); `of` selects by values of columns."""
+    """Return the next unfinished slot of each stream by (subscription, stream); `of`: values that columns must have."""
     rows = connection.execute(select(slots).filter_by(done_at=None, **of).order_by(slots.c.due.desc()))
     return {(row.subscription, row.stream): filled(Slot, row) for row in rows}
 

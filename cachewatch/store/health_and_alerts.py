@@ -158,7 +158,7 @@ def note_notified(connection: Connection, key: AlertKey, now: datetime) -> None:
 
 
 def mark_resolved(connection: Connection, key: AlertKey, now: datetime) -> None:
-    """Mark an alert as resolved by a command, which has no secrets to notify operators; the service does so later."""
+    """Mark an alert as resolved. The service notifies operators later, because commands have no secrets to do so."""
     connection.execute(update(alerts).filter_by(**asdict(key)).values(resolved_at=now))
 
 

@@ -247,7 +247,7 @@ def make_tables(connection: Connection) -> None:
 
 
 def filled(kind: type[Value], source: object, **others: Any) -> Value:
-    """Return a new `kind`: its fields are `others`, and the rest are the attributes of `source` with the same names."""
+    """Return a new `kind` with the fields `others`; its other fields are the attributes of `source` so named."""
     return kind(**{name: getattr(source, name) for name in kind.__struct_fields__ if name not in others}, **others)
 
 

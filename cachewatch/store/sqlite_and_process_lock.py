@@ -127,7 +127,7 @@ class SqliteDatabase(Database):
         self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _execute(self, statement: str, values: tuple[str, ...] = ()) -> None:
-        """Execute a statement that cannot run in a transaction."""
+        """Execute a statement that cannot run in a transaction, with the `values` of its parameters."""
         engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         with self._explained(), engine.connect() as connection:
             connection.exec_driver_sql(statement, values)
@@ -204,7 +204,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _missing(path: Path, problem: str = "there is no state yet") -> StateError:
-    """Return the error for a missing state; it says that the state was lost if there are clones beside `path`."""
+    """Return the error that `path` has no state (`problem`); with clones beside it, that its state was lost."""
     advice = "run `cachewatch once` first"
     if any(path.parent.glob("sources/*.git")):
         problem, again = "the state is lost, but its clones are there", "which may report again what was reported"

@@ -46,11 +46,11 @@ class Database(ABC):
         self._engine.dispose()
 
     def lead(self, owner: str) -> bool:  # noqa: ARG002  where hosts share nothing, the lock of the folder is enough
-        """Make `owner`, this process, lead a shared state; return whether it did not yet. Raises AnotherInstance."""
+        """Make this process (`owner`) lead a shared state; return whether it did not yet. Raises AnotherInstance."""
         return False
 
     def job(self) -> AbstractContextManager[None]:
-        """During the `with`, make `write` in this thread raise StateError if another process may have led meanwhile."""
+        """In a `with`, make `write` of this thread raise StateError if another process may have led since it began."""
         return nullcontext()
 
     def leader(self) -> str | None:
@@ -102,7 +102,7 @@ _BATCH = 500
 
 
 def copy_rows(source: Connection, target: Connection, *, but: Collection[str] = ()) -> int:
-    """Copy the rows of all tables except `but` into empty tables; return the number of rows."""
+    """Copy the rows of all tables except `but` from `source` into empty tables of `target`; return their number."""
     count = 0
     for table in metadata.sorted_tables:
         if table.name in but:
@@ -158,7 +158,7 @@ def form_of(connection: Connection) -> int | None:
 
 
 def check_form(form: int, place: str) -> None:
-    """Raise StateError, with advice, if `form` is not the form that this version of cachewatch uses."""
+    """Raise StateError, with advice, if the state at `place` has a `form` other than that of this cachewatch."""
     if form == schema.FORM:
         return
     advice = "use the cachewatch that wrote it, or name another place in `state:` to begin a new one"
@@ -168,7 +168,7 @@ def check_form(form: int, place: str) -> None:
 
 
 def create_or_upgrade(engine: Engine, place: str) -> bool:
-    """Create missing tables or upgrade older ones, in one transaction; return whether they were missing."""
+    """Create or upgrade the tables in one transaction; return whether they were missing. `place`: for errors."""
     with engine.connect() as connection:
         if form_of(connection) == schema.FORM:
             return False
