@@ -53,7 +53,7 @@ def kinds_named(word: str) -> frozenset[Kind]:
 
 
 def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:
-    """Return the kinds for words such as `all`, `-compiler`; if the first word has a sign, they change the default."""
+    """Return the kinds for `words` such as `all`, `-compiler`; if the first has a sign, they change the default."""
     words = tuple(words)
     chosen = DEFAULT if not words or words[0].startswith(("+", "-")) else frozenset()
     for word in words:
@@ -78,7 +78,7 @@ class Globs(Patterns):
         return next(excluding, None) or next(including, None)
 
     def meant(self, names: Iterable[str]) -> str:
-        """Return the end of a message, "; did you mean ...?", that suggests names like the patterns; "" if none is."""
+        """Return the end of a message, "; did you mean ...?", that suggests similar `names`; "" if none is."""
         allowed = [name for name in names if not self.excludes(name)]
         included = [pattern for pattern in self.patterns if not pattern.startswith("!")]
         near = dict.fromkeys(name for pattern in included for name in similar(pattern, allowed))
@@ -96,7 +96,7 @@ def is_plain(pattern: str) -> bool:
 
 
 def matcher(pattern: str) -> Matches:
-    """Return a function that tests names by a pattern (without !); expressions match any part. Raises UsageError."""
+    """Return a test of names by `pattern` (without !): a glob fits all, an expression a part. Raises UsageError."""
     if not is_expression(pattern):
         return re.compile(translate(pattern)).fullmatch
     import re2  # noqa: PLC0415  large, and seldom needed
@@ -163,7 +163,7 @@ class Selection(Struct, frozen=True, kw_only=True):
         return self.versions.is_open or any(map(self.versions, signature.versions))
 
     def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
-        """Tell whether a change of these kinds is selected; without kinds, it is selected only if all kinds are.
+        """Tell whether a change of these `kinds` is selected; if they are empty, whether no kind is filtered.
 
         A change is left out if one of its `own` kinds, by which reports name it, is excluded, or if its package was
         added or removed and package-added or package-removed is excluded.
@@ -203,7 +203,7 @@ def every_kind(patterns: Iterable[str]) -> Iterator[str]:
 
 
 def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield patterns as Spack 1.0 spells compilers, and more, so that gcc and gcc@12 also match gcc@12.3.0."""
+    """Yield `patterns` as Spack 1.0 spells compilers, and more, so that gcc and gcc@12 also match gcc@12.3.0."""
     for pattern in patterns:
         name = pattern.removeprefix("!")
         mark = pattern.removesuffix(name)
@@ -305,7 +305,7 @@ class SpecPattern:
 
 
 def _compiler_condition(part: re.Match[str], text: str) -> tuple[int, SpecCondition]:
-    """Return the lowest index in LANGUAGES of the compiler's languages, and the condition that a spec has it."""
+    """Return the lowest index in LANGUAGES for the compiler in `part`, and its condition; errors name `text`."""
     languages = (part["languages"] or "c").split(",")
     if not set(languages) <= set(LANGUAGES):
         raise UsageError(
@@ -366,7 +366,7 @@ def _variant_condition(name: str, sign: str) -> SpecCondition:
 
 
 def _value_condition(name: str, value: str, *, is_exact: bool) -> SpecCondition:
-    """Return the condition that a variant has all values in `value` (a,b), and no other if `is_exact`; `*` is any."""
+    """Return the condition that variant `name` has all of `value` (a,b; *: any), and no other value if `is_exact`."""
     wanted = _values_of(next(iter(variants((f"{name}={value}",)))))
 
     def test(_: str, signature: Signature) -> bool:

@@ -140,7 +140,7 @@ class Layout(Struct, frozen=True, dict=True):
         return self._regex.fullmatch(path) is not None if self.pattern else path.endswith(ENDINGS)
 
     def names(self, path: str, title: str = "", category: str = "") -> tuple[str, str]:
-        """Return the tag and package of a document: by the pattern, else its `category` and `title`, else `path`."""
+        """Return the tag and package of a document: by the pattern, then by `category` and `title`, then by `path`."""
         if self.pattern:
             found = self._regex.fullmatch(path)
             named = found.groupdict() if found else {}

@@ -100,7 +100,7 @@ class _Assignment:
         return _Head(story.kind, name), story
 
     def _of_tag(self, items: Items, story: Story) -> _Head | None:
-        """Return the head of the statement about the whole tag, not about a stack, that explains the items, or None."""
+        """Return the head of the statement on the tag, not on a stack, that explains `items`; None if none does."""
         judgement = self.judgement
         if judgement.suspicion and story.kind in (StatementKind.PACKAGE_REMOVED, *LOSSES):
             return self.suspicious
@@ -141,7 +141,7 @@ class _Assignment:
         return _Head(StatementKind.SUSPICIOUS, self.judgement.suspicion)
 
     def _of_stacks(self, left: Set[str], joined: Set[str]) -> _Head | None:
-        """Return the head of a statement about a stack if `left` stacks left the tag and `joined` ones joined it."""
+        """Return the head of a statement on a stack if all `left` stacks left the tag and `joined` joined; or None."""
         if not (left or joined) or not (left <= self._lost and joined <= self._gained):
             return None
         stack = min(left | joined, key=self._ranks.__getitem__)
@@ -150,7 +150,7 @@ class _Assignment:
         return _Head(StatementKind.STACK_REMOVED if stack in self._lost else StatementKind.STACK_ADDED, stack)
 
     def also_about(self, items: Items, counted_in: _Head) -> Iterator[_Head]:
-        """Yield the heads of statements about stacks that mention items, which `counted_in` counts."""
+        """Yield the heads of statements on stacks that mention `items`, except `counted_in`, which counts them."""
         if self.judgement.whole is None:
             for left, joined in ((items.left & self._lost, frozenset()), (frozenset(), items.joined & self._gained)):
                 for stack in left | joined:
@@ -159,7 +159,7 @@ class _Assignment:
                         yield head
 
     def _story(self, items: Items) -> Story:
-        """Return the first story that no removed or new stack of the tag explains; else the last, as one of copies."""
+        """Return the first story of `items` that no removed or new stack explains; else the last, as one of copies."""
         told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self.new_stacks(items)}
         for story in items.stories:
             if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
@@ -169,7 +169,7 @@ class _Assignment:
         return replace(last, kind=_INSTEAD.get(last.kind, last.kind))
 
     def new_stacks(self, items: Items) -> Set[str]:
-        """Return the new stacks whose gained places are reported with the stack, not with the package."""
+        """Return the new stacks of the tag, without renamed ones if `items` were compared under the new names."""
         return self._gained - self.renamed if items.is_renamed else self._gained
 
 
@@ -182,11 +182,12 @@ def statements_of(
     tag: str = "",
     part: tuple[int, Callable[[str, str], bool]] | None = None,
 ) -> tuple[Statement, ...]:
-    """Return statements about all `items` of a tag, most important first.
+    """Return statements on all `items` of a tag, most important first; `judgement` says what happened to the tag.
 
-    Each item, lost place, lost machine and package with changed versions is in exactly one statement. If the items are
-    only a selection, `part` has the number of packages of the whole tag, and a function that tells whether a package is
-    selected in a stack; statements on the whole tag then have the total numbers, too.
+    Each item, lost place, lost machine and package with changed versions is in exactly one statement. `tag` is the name
+    that statements on an added or removed tag get. If the items are only a selection, `part` has the number of packages
+    of the whole tag, and a function that tells whether a package is selected in a stack; statements on the whole tag
+    then have the total numbers, too. If everything is selected, `part` is None.
     """
     packages, takes = part or (0, lambda _package, _stack: True)
     assignment = _Assignment(judgement, tag)
@@ -228,7 +229,7 @@ def statements_of(
 
 
 def _add_renamings(items: Iterable[Items], taken_by: defaultdict[_Head, _Taken], assignment: _Assignment) -> None:
-    """Add to `taken_by` statements on renamed stacks that have none, because others count all their selected items."""
+    """Add to `taken_by` a statement on each renamed stack that has none because others count all its `items`."""
     told = frozenset(taken_by)
     for member in items if assignment.renamed else ():
         for stack in member.stacks & assignment.renamed if member.is_renamed else ():
@@ -241,7 +242,7 @@ def _add_renamings(items: Iterable[Items], taken_by: defaultdict[_Head, _Taken],
 def _add_gained(
     gained: Iterable[tuple[Items, Story]], taken_by: defaultdict[_Head, _Taken], assignment: _Assignment
 ) -> None:
-    """Add to `taken_by` the gained places that no statement names yet, because other stories took their specs."""
+    """Add those places of `gained` that it lacks to the statement on gained places; their specs count elsewhere."""
     head = _Head(StatementKind.PLACE_GAINED)
     told = (
         {(items.package, place) for items, story in taken_by[head].items for place in story.places}
@@ -256,9 +257,9 @@ def _add_gained(
 
 
 def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Taken]) -> None:
-    """Add to `taken_by` all specs that each place and machine lost or that no stack builds, even if counted elsewhere.
+    """Add to `here` in `taken_by` all specs that a place or machine lost or no stack builds, even if counted elsewhere.
 
-    For an added or removed package, add the specs that statements about stacks count.
+    For an added or removed package, add to `elsewhere` the specs that statements about stacks count.
     """
     unbuilt = taken_by.get(_Head(StatementKind.UNREFERENCED))
     told = {id(one) for head, taken in taken_by.items() if head.kind in _BY_PACKAGE for one, _ in taken.items}
@@ -276,7 +277,7 @@ def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Take
 
 
 def counted(items: Sequence[Items], judgement: Judgement, tag: str) -> Judgement:
-    """Return `judgement` with the numbers of specs in each statement about the whole tag, and of pruned specs."""
+    """Return `judgement` with the numbers of specs of `items` in statements on the whole `tag`, and of pruned ones."""
     counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
     pruned = Counter[str]()
     assignment = _Assignment(judgement, tag)
@@ -355,7 +356,7 @@ def _kinds(head: _Head, parts: Iterable[Line | OwnedLoss]) -> Iterator[Kind]:
 
 
 def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
-    """Yield the other consequences of a statement about a stack or about changed values; nothing for others."""
+    """Yield the other consequences of a statement about a stack or changed values; nothing for other statements."""
     if head.kind not in (*OF_STACKS, *OF_VALUES):
         return
     packages: defaultdict[StatementKind, set[str]] = defaultdict(set)
@@ -374,7 +375,7 @@ def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
 
 
 def _other_values(change: ValueChange, taken: _Taken) -> Iterator[Effect]:
-    """Yield the other values that the specs of a value change gained or lost, those of most specs first."""
+    """Yield other values than those of `change` that the specs in `taken` gained or lost, those of most specs first."""
     texts: defaultdict[tuple[str, Kind, str], tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
     counts: Counter[tuple[str, Kind, str, int]] = Counter()
     for items, _ in taken.items:
@@ -406,7 +407,7 @@ def _other_values(change: ValueChange, taken: _Taken) -> Iterator[Effect]:
 
 
 def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line]:
-    """Yield the lines of a statement, most specs first; all losses, or all versions, of a package share a line."""
+    """Yield the lines of the statement on `taken`, most specs first; losses, or versions, of a package share a line."""
     groups: defaultdict[tuple[object, ...], list[tuple[Items | None, Story]]] = defaultdict(list)
     is_one_line, is_of_stack = head.kind in (*LOSSES, *BY_VERSION), head.kind in OF_STACKS
     for items, story in taken.items:
@@ -443,7 +444,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
 
 
 def _with_other_changes(line: Line, members: Iterable[Items], assignment: _Assignment) -> Line:
-    """Return the line of an up- or downgrade with what else changed: values, and older versions in other stacks."""
+    """Return the `line` of an up- or downgrade with what else changed in its `members`: values, and older versions."""
     stacks = {place.stack for place in line.story.places}
     widespread = assignment.values_of(line.package, stacks)
     having: defaultdict[str, set[str]] = defaultdict(set)
@@ -474,7 +475,7 @@ def _with_other_changes(line: Line, members: Iterable[Items], assignment: _Assig
 
 
 def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
-    """Return one line for a group of items of one package."""
+    """Return one line on `package` for `group`, pairs of items and their story; None if a story has no items."""
     stories = list(dict.fromkeys(story for _, story in group))
     story, members = stories[0], [items for items, _ in group if items is not None]
     if story.kind in LOSSES:
@@ -541,14 +542,14 @@ def of_kinds(statements: Iterable[Statement], wants: Wants) -> tuple[Statement, 
 
 
 def is_wanted(one: Statement | Line, wants: Wants) -> bool:
-    """Tell whether `wants` accepts all kinds of a statement or line, and those of its title and of its losses."""
+    """Tell whether `wants` accepts a statement or line, by all its kinds, and by those of its title and its losses."""
     kind = one.kind if isinstance(one, Statement) else one.story.kind
     own = {kind, *(GROUPS["lost"] if kind in (StatementKind.PACKAGE_REMOVED, *LOSSES) else ())}
     return bool(wants(one.kinds, one.kinds & own))
 
 
 def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None]:
-    """Return the wanted part of a line and the rest; None for an empty one. Only lines with `members` are divided."""
+    """Return what `wants_line` accepts of `line`, and the rest (None if empty); only a line with `members` is split."""
     members = () if line.story.kind in BY_VERSION else line.members
     each = {items.kinds for items, _ in members}
     wanted = {kinds: wants_line(replace(line, kinds=kinds)) for kinds in each} if len(each) > 1 else {}
@@ -576,7 +577,7 @@ def select_statements(
 
 
 def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
-    """Yield the statement with only `lines`; nothing if there are none."""
+    """Yield `statement` with only these of its lines; nothing if `lines` is empty and the statement had some."""
     if tuple(lines) == statement.lines:
         yield statement
     elif lines:
@@ -595,7 +596,7 @@ def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
 
 
 def without_packages(statement: Statement, silenced: Set[str]) -> Statement:
-    """Return a statement about a stack or about changed values without `silenced` packages; it keeps all places."""
+    """Return `statement`, on a stack or changed values, without the packages in `silenced`; it keeps all its places."""
     lines = tuple(one for one in statement.lines if one.package not in silenced)
     losses = tuple(one for one in statement.losses if one.package not in silenced)
     effects = (replace(one, packages=own) for one in statement.effects if (own := _without(one.packages, silenced)))
@@ -631,7 +632,7 @@ class RebuiltSpecs(Struct, frozen=True, kw_only=True):
 def with_causes(
     statements: Iterable[Statement], rebuilt: Sequence[RebuiltSpecs], chooses: Callable[[Signature], bool]
 ) -> tuple[Statement, ...]:
-    """Return statements, those about rebuilt specs with causes; only signatures that `chooses` accepts count."""
+    """Return `statements`, those on rebuilt specs with the causes in `rebuilt` of signatures that `chooses` accepts."""
     chosen = [one for one in rebuilt if chooses(one.signature)]
     return tuple(
         replace(one, causes=_causes_of(one, chosen)) if chosen and one.kind in OF_REBUILDS else one
@@ -640,7 +641,7 @@ def with_causes(
 
 
 def _causes_of(statement: Statement, rebuilt: Iterable[RebuiltSpecs]) -> tuple[CauseCount, ...]:
-    """Return the causes of the rebuilt specs in a statement, most specs first; each spec counts for one cause."""
+    """Return the causes in `rebuilt` of the specs of `statement`, most specs first; each spec counts for one cause."""
     packages = set(statement.packages)
     takes_copies = statement.kind is StatementKind.REBUILD_WAVE
     own = [one for one in rebuilt if one.package in packages and (takes_copies or not one.is_beside)]

@@ -80,7 +80,7 @@ def is_newer(version: str, than: str) -> bool:
 
 
 def falls(version: str, to: str) -> bool:
-    """Tell whether the first number of a version falls, as from 5.8.0 to 1.0.5; this may be a mistake."""
+    """Tell whether the first number falls from `version` to `to`, as from 5.8.0 to 1.0.5; this may be a mistake."""
     before, after = (one.partition(".")[0] for one in (version, to))
     return before.isdecimal() and after.isdecimal() and int(after) < int(before)
 
@@ -257,7 +257,7 @@ def that_matter(variants: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def stacks(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the sorted names of stacks, each once, without `root`, the union of all."""
+    """Return the names of stacks sorted, each once. `root`, which stands for the union of all stacks, is left out."""
     return tuple(sorted(set(names) - {UNION_STACK}))
 
 

@@ -60,10 +60,11 @@ _REPLACED = (*_QUIET, *LOSSES, StatementKind.STACK_REMOVED, StatementKind.STACK_
 
 
 def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) -> Action:
-    """Return an open action without the packages that are settled: their builds are back, or can no longer be copied.
+    """Return the open action `task` without settled packages: their builds are back, or can no longer be copied.
 
-    If only some machines or stacks have a package again, the returned action is about the others. An action about lock
-    files gets the versions that upgrades in `tags` replaced, and another cause if old builds were pruned.
+    `known` says what is left of the builds. If only some machines or stacks have a package again, the returned action
+    is about the others. An action about lock files gets the versions that upgrades in `tags` replaced, and another
+    cause if old builds were pruned.
     """
     if task.because in LOCK_FILES:
         for tag in (one for one in tags if (one.source, one.tag) == (task.source, task.tag)):
@@ -84,14 +85,14 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
 
 
 def _about(task: Action, needs: Collection[Need], others: Collection[Need]) -> Action:
-    """Return `task` for the builds `needs` alone; it names their machines or stacks so that `others` are not meant."""
+    """Return `task` for the builds `needs` alone, with machines or stacks named so that `others` are not meant."""
     is_fall = all(need.stack for need in needs)  # these stacks had become older before they lost it
     because = Because.DOWNGRADED if is_fall else Because.PRUNED if task.is_everywhere else task.because
     return replace(task, because=because, needs=tuple(needs), machine=_places(needs, others), is_everywhere=False)
 
 
 def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[Need, ...]]:
-    """Return the builds for which an action is still needed, and those of machines or stacks that need it no longer.
+    """Return the builds for which `task` is still needed, and those of machines or stacks that no longer need it.
 
     Builds that still need it have the present names of renamed stacks.
     """
@@ -104,7 +105,7 @@ def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[
 
 
 def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
-    """Return in words the machines or stacks of `needs`, by names that tell them from the machines of `others`."""
+    """Return in words the machines or stacks of the builds `needs`, so that the builds `others` are not meant."""
     stacks, targets = {one.stack for one in others}, {one.target for one in others if not one.stack}
     whole = {one.target for one in needs if not one.stack}
     return machines_named(
@@ -117,9 +118,9 @@ def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
 
 
 def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ...]:
-    """Return the packages that readers were asked to require, copy or build and that no longer need this.
+    """Return the packages that readers were asked to require, copy or build (see `known`) and need not any longer.
 
-    Each is paired with "" or, if `actions` still name it, with the machines or stacks that have it again.
+    Each is paired with "" or, if the present `actions` still name it, with the machines or stacks that have it again.
     """
     asked = {name for one in (*known.tasks, *known.quiet) if one.is_requirement or one.is_copy for name in one.names}
     asked |= {name for _, verb, name in known.since if verb is Verb.BUILD}
@@ -136,7 +137,7 @@ def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ..
 def replaced_versions(tag: str, statements: Collection[Statement], *, is_wait_over: bool) -> Iterator[str]:
     """Yield the old versions, such as `hdf5 1.14.5`, of which upgraded places of a tag have no specs any more.
 
-    Packages that are back do not count, for they were reported as lost, unless readers had to wait (`is_wait_over`).
+    Packages that are back were reported as lost, and do not count. If readers had to wait (`is_wait_over`), they do.
     """
     for one in statements:
         upgraded = one.lines if one.kind is StatementKind.UPGRADED else ()
@@ -155,8 +156,8 @@ def outdated_packages(
 ) -> Iterator[str]:
     """Yield packages whose builds in lock files may be gone, except for what `replaced_versions` yields.
 
-    Losses that readers must know about do not count, because they have actions of their own, and in `hidden`
-    statements neither do `silenced` packages; `is_wait_over` is as for `replaced_versions`.
+    Losses that readers must know about do not count, because they have actions of their own. `hidden` are statements
+    that are not reported; in these, packages in `silenced` do not count. `is_wait_over` is as for `replaced_versions`.
     """
     returned = [one for one in statements if one.kind is StatementKind.RETURNED and not is_wait_over]
     quiet = ((one, silenced) for one in hidden if one.kind in _QUIET)
@@ -173,7 +174,7 @@ def outdated_packages(
 
 
 def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:
-    """Tell whether a line is about a package that is back, whose old specs an earlier digest reported as lost."""
+    """Tell whether the package of `line` was reported as lost and, by the `statements` on `tag`, is back."""
     places = {name_of(place) for place in line.story.places}
     for one in statements:
         if one.kind is StatementKind.RETURNED and line.package in one.packages:
@@ -185,7 +186,7 @@ def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:
 
 
 def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
-    """Return `action` with more builds: those of the open actions `tasks` for which it asks again.
+    """Return `action` with more builds: those of the open actions `tasks` that `action` asks for again.
 
     Only actions whose cause is in PLACED get any. After a downgrade, the newer of both versions is required.
     """
@@ -211,14 +212,14 @@ def _again(task: Action, actions: Iterable[Action]) -> list[Need]:
 
 
 def without_asked_again(task: Action, actions: Collection[Action]) -> Action:
-    """Return an open action for only those of its machines and stacks for which none of `actions` asks again."""
+    """Return the open action `task` without builds for which `actions` ask again; unchanged if none would be left."""
     again = _again(task, actions)
     needs = [need for need in task.needs if need not in again]
     return _about(task, needs, again) if again and needs else task
 
 
 def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Action]:
-    """Yield actions for builds that readers were asked to copy, and that were pruned with nothing as new left."""
+    """Yield actions for builds that `tasks` asked to copy and that, by `known`, are pruned with nothing as new left."""
     for copied in joined(task for task in tasks if task.is_copy):
         left = still_to_do(copied, known)
         standing = {need: known.left.get((copied.source, copied.tag, need)) for need in copied.needs}
@@ -230,7 +231,7 @@ def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Actio
 
 
 def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[Action]:
-    """Yield `looks` without the packages for which `tasks` already ask, for the same cause but another tag."""
+    """Yield the actions `looks` without packages for which `tasks` already ask, for the same cause in another tag."""
     tag_of = {(one.because, one.source, name): one.tag for one in tasks for name in one.names}
     for look in looks:
         kept = look.because is Because.GONE and is_snapshot(look.tag)  # reported for each snapshot
@@ -240,7 +241,7 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
 
 
 def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Action]:
-    """Yield `tasks`, joined if only their packages differ; `others` names packages of `asked` that are settled."""
+    """Yield `tasks`, joined if only their packages differ; their `others` are now settled packages of `asked`."""
 
     def apart(one: Action) -> Action:
         return replace(one.only(()), others=() if one.because in LASTING else one.others)
@@ -261,7 +262,7 @@ def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Ac
 
 
 def waits_for(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Known) -> Iterator[Action]:
-    """Yield an action to wait for each tag with a suspicious loss, a new one (in `suspicious`) or an older one."""
+    """Yield an action to wait for each tag with a suspicious loss: a new one in `suspicious`, or one in `known`."""
     for (source, tag), names in (dict(known.waiting) | dict(suspicious)).items():
         wait = Action(verb=Verb.WAIT, because=Because.SUSPICIOUS, source=source, tag=tag, names=names, count=len(names))
         since = known.since.get((source, Verb.WAIT, wait.subjects[0]), "")
@@ -274,9 +275,9 @@ def waits_for(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Know
 def while_waiting(
     actions: Iterable[Action], places: Collection[tuple[str, str]], missing: Collection[str]
 ) -> tuple[list[Action], list[Action]]:
-    """Return the actions that readers can do now, and those that must wait for `places`, pairs of source and tag.
+    """Return the actions that readers can do now, and those that must wait until the tags in `places` are complete.
 
-    Copying builds that may be pruned cannot wait, except for packages in `missing`.
+    `places` are pairs of source and tag. Builds that may be pruned must be copied now, except for packages in `missing`.
     """
     now: list[Action] = []
     later: list[Action] = []
@@ -297,7 +298,7 @@ def while_waiting(
 
 
 def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag], *, is_new: bool) -> Iterator[Action]:
-    """Yield the actions about binaries of an environment that became worse (`is_new`), or about the others."""
+    """Yield actions on the binaries in `own` that became worse (`is_new`), or the others; none if `own` is None."""
     if own is None:
         return
     source, tag = (tags[0].source, tags[0].tag) if len(tags) == 1 else ("", "")
@@ -328,7 +329,7 @@ def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
 
 
 def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the packages that the newest snapshot lacks, and those that it has in other builds or versions."""
+    """Return the packages of `pin` that the newest snapshot lacks, and those that it has otherwise built or older."""
     if pin.move is not None:
         removed = pin.move.removed
         gone, other = (
@@ -343,7 +344,7 @@ def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
-    """Yield the actions that follow from `facts`; with an environment, only for removed tags and confirmed losses."""
+    """Yield the actions that follow from `facts`; if `has_environment`, only for removed tags and confirmed losses."""
     groups: dict[tuple[Because, str, str, str, LossClass | None], list[tuple[Fact, Sequence[str]]]] = {}
     for fact in facts:
         statement, because = fact.statement, _because(fact)
@@ -389,7 +390,7 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
 
 
 def _moved_to(statement: Statement) -> str:
-    """Return the systems or targets (`ubuntu26.04`) to which a migration moved what others lost; "" if none."""
+    """Return the systems or targets (`ubuntu26.04`) to which lost packages migrated; "" if no package did."""
     is_migration = statement.kind is StatementKind.MIGRATION
     gone = [lost for lost in statement.losses if lost.loss and lost.loss.loss_class is LossClass.GONE and is_migration]
     now = {on for lost in gone for on, _ in lost.moved_to if on.partition(" (")[0] in statement.after}
@@ -399,9 +400,9 @@ def _moved_to(statement: Statement) -> str:
 def needs_of(
     because: Because, worst: LossClass | None, names: Collection[str], statements: Iterable[Statement]
 ) -> Iterator[Need]:
-    """Yield the builds of packages in `names` that were lost with the class `worst` or, if it is None, `because`.
+    """Yield the builds of packages in `names` that were lost with the class `worst` or, if that is None, `because`.
 
-    For DOWNGRADED, yield the builds that became older. A gone package without a known build has a need without version.
+    For DOWNGRADED, yield the builds that became older. For GONE, packages without known builds get version "".
     """
     needs: dict[Need, None] = {}
     is_fall = because is Because.DOWNGRADED
@@ -437,7 +438,7 @@ def needs_of(
 
 
 def _older_in(package: str, version: str, systems: Iterable[tuple[str, str, Place]]) -> dict[Need, None]:
-    """Return, as keys, needs for a version of a package: one for each platform, operating system and place."""
+    """Return, as keys, needs for `version`, one for each platform, operating system and place in `systems`."""
     return dict.fromkeys(
         Need(package=package, version=version, platform=on, os=os, target=place.target, stack=place.stack)
         for on, os, place in sorted(systems)
@@ -452,7 +453,7 @@ def _fell_from(line: Line) -> str:
 
 
 def _machine(names: Collection[str], worst: LossClass | Because, statements: Iterable[Statement]) -> str:
-    """Return in words the machines that lost packages with the class `worst`; "" if packages differ in them."""
+    """Return in words the machines that lost packages in `names` with class `worst`; "" if these differ by package."""
     machines: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     own = (lost for one in statements for lost in one.losses if lost.loss and lost.loss.loss_class == worst)
     lost_ones = [lost for lost in own if lost.package in names]
@@ -469,7 +470,7 @@ def _machine_of(lost: OwnedLoss) -> tuple[str, str]:
 def machines_named(machines: Iterable[tuple[str, str]]) -> str:
     """Return operating systems and targets in words: `rhel8, zen4`, `aarch64 and rhel8 (x86_64_v3, zen4) and 2 more`.
 
-    Stacks are named like targets.
+    `machines` has pairs of operating systems (or "") and a target or a stack.
     """
     found = sorted(set(machines))
     targets: dict[str, list[str]] = {}
@@ -484,7 +485,7 @@ def machines_named(machines: Iterable[tuple[str, str]]) -> str:
 
 
 def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
-    """Yield `look`; an action on lost or older packages is divided by the affected machines or stacks."""
+    """Yield `look`; if it is about lost or older packages, divided by affected machines or stacks (see `tags`)."""
     if look.because not in (Because.GONE, Because.DOWNGRADED):
         yield look
         return
@@ -501,13 +502,13 @@ def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
 
 
 def _gone(package: str, statements: Iterable[Statement]) -> Iterator[OwnedLoss]:
-    """Yield the lost places and machines of a package that have nothing as new, in the selection or outside of it."""
+    """Yield the places and machines that lost `package` and have nothing as new, be it selected or not."""
     own = (lost for one in statements for lost in one.losses if lost.package == package and not lost.fell_from)
     yield from (lost for lost in own if lost.loss and lost.loss.loss_class is LossClass.GONE)
 
 
 def _where(because: Because, package: str, statements: Iterable[Statement]) -> Iterator[tuple[str, str]]:
-    """Yield the machines that lost a package, or the stacks or places that have only an older version of it."""
+    """Yield the machines that lost `package` if `because` is GONE, else the stacks or places where it became older."""
     if because is Because.GONE:
         yield from map(_machine_of, _gone(package, statements))
         return
@@ -553,7 +554,7 @@ def _because(fact: Fact) -> Because | None:
 
 
 def dated(action: Action, known: Known) -> Iterator[Action]:
-    """Yield an action divided by the days on which its causes were first reported; actions to look stay whole."""
+    """Yield `action`, divided by the days when its causes were first reported (see `known`); LOOK stays whole."""
     if action.verb is Verb.LOOK:
         yield action  # nobody can see whether readers did it
         return

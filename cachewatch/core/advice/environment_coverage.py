@@ -173,7 +173,7 @@ class CoverageChange(Struct, frozen=True):
 
 
 def cover(environment: Environment, holdings: Holdings, *, is_pruned: bool = True) -> Coverage:
-    """Compare the needs of `environment` with the specs of a cache, its `holdings`.
+    """Return what a cache has for each need of `environment`; `holdings` are the specs of the cache.
 
     `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
     """
@@ -202,14 +202,14 @@ def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
 
 
 def _is_better(mine: Resolution, other: Resolution) -> bool:
-    """Tell whether, of two states without the needed binary, only `mine` has a build, or one with the variants."""
+    """Tell whether only `mine` has a usable build or, if both have one, only `mine` one with the needed variants."""
     if Nearest.NONE in (mine.nearest, other.nearest):
         return mine.nearest is not other.nearest is Nearest.NONE
     return mine.loss_class is LossClass.EQUAL and other.loss_class is LossClass.OTHER
 
 
 def better(mine: Resolution | None, other: Resolution) -> Resolution:
-    """Return what two caches together have for a need; `mine` (or None) and `other` say what each has."""
+    """Return what two caches together have for a need; `mine` and `other` say what each has, `mine` may be None."""
     if mine is None:
         return other
     best, rest = sorted((mine, other), key=lambda covered: (_place(covered.nearest), len(covered.differs)))
@@ -305,7 +305,7 @@ def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature], *
 
 
 def is_runnable(need: Need, spec: Signature | Machine) -> bool:
-    """Tell whether the machine of a need can run a build; unknown values match any."""
+    """Tell whether the machine of `need` can run builds for `spec`; values that the need does not give match any."""
     return (
         need.platform in ("", spec.platform)
         and need.os in ("", spec.os)
@@ -334,7 +334,7 @@ def _lacks_compiler(need: Need, specs: Iterable[Signature]) -> bool:
 
 
 def _other_variants(needed: Iterable[str], there: Iterable[str]) -> list[str]:
-    """Return the variants in `there` that are not needed, and for needed ones that it lacks, `~NAME` or `no NAME`."""
+    """Return variants in `there` that are not `needed`, and `~NAME` or `no NAME` for names that only `needed` has."""
     needed, there = that_matter(needed), that_matter(there)
     known = set(map(variant_name, there))
     lacking = sorted((variant for variant in needed if variant_name(variant) not in known), key=variant_name)

@@ -83,9 +83,10 @@ def assess(
 ) -> Assessment:
     """Decide what readers should do about the changes in `tags`.
 
-    The statements of `tags` are those that are reported, without silenced ones. `is_unknown` means that the changes in
-    some source are unknown. `known` has the facts of earlier digests, `pins` are the snapshots to which readers are
-    pinned, and `alternative` is the best snapshot for the environment.
+    The statements of `tags` are those that are reported, without silenced ones. `environment` says what changed for the
+    watched environment; None if none is watched. `pins` are the snapshots to which readers are pinned, `known` has the
+    facts of earlier digests, and `alternative` is the best snapshot for the environment. `is_unknown` means that the
+    changes in some source are unknown.
     """
     known = known or Known()
     compared = {(tag.source, tag.base): tag.statements for tag in tags}
@@ -180,7 +181,7 @@ CAN_BE_URGENT = frozenset(
 
 
 def is_urgent(statement: Statement, tag: str) -> bool:
-    """Tell whether a statement on a tag is urgent; losses of a snapshot never are."""
+    """Tell whether `statement` on the tag `tag` is urgent; losses of a snapshot never are."""
     if statement.kind is StatementKind.SUSPICIOUS:
         return True
     if statement.kind is StatementKind.PACKAGE_REMOVED and not statement.name:
@@ -192,7 +193,7 @@ _Needed = Iterator[tuple[Requirement, Iterable[Need]]]  # each with builds; it m
 
 
 def _required(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:
-    """Yield the versions that readers should require, each with the builds that were lost."""
+    """Yield versions to require, each with its lost builds, from the environment `own` or, if None, from `actions`."""
     for each in own.of(LossClass.GONE) if own is not None else ():
         yield Requirement(spec=f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}"), [each.need]
     for action in actions:
@@ -200,7 +201,7 @@ def _required(actions: Iterable[Action], own: EnvironmentState | None) -> _Neede
 
 
 def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:
-    """Yield the versions that readers should require, to install and copy their last builds; each with these builds."""
+    """Yield the versions to require in order to copy their last builds, each with these; from `actions` and `own`."""
     for one in actions:
         yield from _by_version(one) if one.is_copy else ()
     for each in own.for_cause(Because.ENVIRONMENT_LAST_OTHER) if own is not None else ():
@@ -223,7 +224,7 @@ def _by_version(action: Action) -> _Needed:
 
 
 def _with_homes(found: _Needed, kept: Mapping[Need, Home]) -> tuple[Requirement, ...]:
-    """Return the versions, each with a snapshot if snapshots still have all its builds.
+    """Return the versions in `found`, each with a snapshot if (by `kept`) snapshots still have all its builds.
 
     Of a version "or newer" (`openmpi@5.8.0:`), the spec then names the oldest version that these snapshots have.
     """
@@ -250,7 +251,7 @@ def _order(action: Action) -> tuple[object, ...]:
 
 
 def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has_environment: bool) -> Iterator[Fact]:
-    """Yield the facts of all tags, one for equal statements of several tags; omit that `pins` are new or gone."""
+    """Yield the facts of `tags`, one for equal statements; omit new or gone `pins`; if `has_environment`, turnover."""
     of_pins = {(StatementKind.TAG_REMOVED if pin.is_gone else StatementKind.TAG_ADDED, pin.tag) for pin in pins}
     same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag in tags:
@@ -276,7 +277,7 @@ def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has
 
 
 def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
-    """Return the rank of a statement by its kind and worst loss; with an environment, losses of places do not count."""
+    """Return the rank of `statement` by kind and worst loss; if `has_environment`, losses of places do not count."""
     rank = _RANKS.get(statement.kind, Rank.REST)
     returned = (one for tag in tags for one in tag.statements if one.kind is StatementKind.RETURNED)
     back = {package for one in returned for package in one.packages}
@@ -303,7 +304,7 @@ def _worst(statements: Iterable[Statement]) -> LossClass | None:
 
 
 def state_of(change: CoverageChange, met: frozenset[str], waiting: frozenset[str]) -> EnvironmentState:
-    """Return what the cache has of each binary of an environment; `met` are the hashes that were ever present.
+    """Return what the cache has of each binary in `change`; `met` are the hashes of binaries that were ever present.
 
     Missing binaries of the packages in `waiting` are left out, because publishing may have failed.
     """

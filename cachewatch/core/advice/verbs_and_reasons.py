@@ -189,7 +189,7 @@ class Action(Struct, frozen=True, kw_only=True):
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The names under which a subscription remembers the action: of its packages, or of its cause and tag."""
+        """The names under which a subscription remembers the action: one by package, or one for cause and tag."""
         if self.because in (Because.PIN_GONE, Because.PIN_ENDING):
             return (f"{self.because} {self.name}",)
         if self.because in LOCK_FILES:
@@ -305,7 +305,7 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
         return bool(self.new or self.change.added or self.change.restored)
 
     def of(self, wanted: LossClass, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
-        """Return the binaries of one class; only those that became worse if `is_new` is True, only others if False."""
+        """Return the binaries of class `wanted`: all, or those that became worse (`is_new`) or did not (False)."""
         found = self.by_class.get(wanted, ())
         return tuple(one for one in found if is_new is None or (key_of(one) in self.new) is is_new)
 
@@ -357,7 +357,7 @@ PLACED = (Because.PRUNED, Because.GONE, Because.DOWNGRADED)  # remembered by mac
 
 
 def cause_of(covered: Resolution) -> Because | None:
-    """Return why something must be done about a binary of an environment; None if nothing must be done."""
+    """Return why something must be done about the needed binary of `covered`; None if nothing must be done."""
     is_last = covered.left is Nearest.NONE and not covered.has_newer
     if covered.loss_class is LossClass.GOING and is_last:
         return Because.ENVIRONMENT_LAST if covered.is_met else Because.ENVIRONMENT_LAST_OTHER
@@ -365,6 +365,6 @@ def cause_of(covered: Resolution) -> Because | None:
 
 
 def key_of(covered: Resolution) -> str:
-    """Return the hash of a needed binary or, if it has none, its package and version."""
+    """Return the hash of the needed binary of `covered` or, if it has none, its PACKAGE@VERSION."""
     need = covered.need
     return need.hash or f"{need.package}@{need.version}"

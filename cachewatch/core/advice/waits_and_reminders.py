@@ -50,7 +50,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
 
     @property
     def key(self) -> str:
-        """The key under which the state stores it; unique in a subscription."""
+        """The key under which the state stores this fact; unique in a subscription."""
         return f"departure {self.source} {self.tag} {self.kind} {self.name} {self.last.revision} {self.first.revision}"
 
     @property
@@ -59,7 +59,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
         return self.last.revision
 
     def missing(self, stream: str) -> tuple[str, ...]:
-        """Return the packages that the digests of a stream have not yet reported as back."""
+        """Return the packages that the digests of `stream` have not yet reported as back."""
         told = frozenset(dict(self.back).get(stream, ()))
         return tuple(package for package in self.packages if package not in told)
 
@@ -105,7 +105,7 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
 
     @property
     def key(self) -> str:
-        """The key under which the state stores it; unique in a subscription."""
+        """The key under which the state stores this fact; unique in a subscription."""
         return f"action regular {self.source} {self.verb} {self.subject}"  # by this word, states know it
 
     def is_repeated(self, now: datetime) -> bool:
@@ -125,7 +125,7 @@ class AnnouncedWave(Struct, frozen=True, kw_only=True, tag="wave"):
 
     @property
     def key(self) -> str:
-        """The key under which the state stores it; unique in a subscription."""
+        """The key under which the state stores this fact; unique in a subscription."""
         return f"wave {self.source} {self.tag}"
 
 
@@ -139,7 +139,7 @@ class SeenPin(Struct, frozen=True, kw_only=True, tag="pin"):
 
     @property
     def key(self) -> str:
-        """The key under which the state stores it; unique in a subscription."""
+        """The key under which the state stores this fact; unique in a subscription."""
         return f"pin {self.source} {self.tag}"
 
 
@@ -155,7 +155,7 @@ class StillMissing(Struct, frozen=True, kw_only=True, tag="still-missing"):
 
     @property
     def key(self) -> str:
-        """The key under which the state stores it; unique in a subscription."""
+        """The key under which the state stores this fact; unique in a subscription."""
         return f"still-missing {self.source} {self.series} {self.stream}"
 
 
@@ -205,7 +205,7 @@ class Remembered(Struct, frozen=True):
         return tuple(one for one in self.facts if isinstance(one, OpenAction))
 
     def repeats_advice(self, still_open: Iterable[Action], now: datetime) -> bool:
-        """Tell whether a digest repeats lasting advice in `still_open`: the last time was at least 28 days ago."""
+        """Tell whether a digest at `now` repeats lasting advice in `still_open`: it last did 28 days ago or earlier."""
         said = [each.last_repeated for each in self.actions if each.verb in _LASTING]
         return bool(said) and any(each.verb in _LASTING for each in still_open) and max(said) <= now - A_MONTH
 
@@ -215,7 +215,7 @@ class Remembered(Struct, frozen=True):
         return frozenset(name for one in self.facts if isinstance(one, MetBinaries) for name in one.hashes)
 
     def wave(self, source: str, tag: str) -> AnnouncedWave | None:
-        """Return the announcement that old builds of a tag will be pruned, or None."""
+        """Return the announcement that old builds of `tag` in `source` will be pruned; None if there was none."""
         found = (one for one in self.facts if isinstance(one, AnnouncedWave))
         return next((one for one in found if (one.source, one.tag) == (source, tag)), None)
 
@@ -225,18 +225,18 @@ class Remembered(Struct, frozen=True):
         return next((one for one in found if (one.source, one.tag) == (source, tag)), None)
 
     def still_missing(self, source: str, tag: str, stream: str) -> StillMissing | None:
-        """Return what a stream reported of packages that snapshots of this series lack, or None if nothing."""
+        """Return what `stream` reported as missing in snapshots of the series of `tag`; None if it reported nothing."""
         found = (one for one in self.facts if isinstance(one, StillMissing))
         wanted = source, series_or_tag(tag), stream
         return next((one for one in found if (one.source, one.series, one.stream) == wanted), None)
 
     def of_lock(self, lock: str) -> "Remembered":
-        """Return the facts without actions about binaries of lock files with another checksum than `lock`."""
+        """Return the facts without actions on lock files, except for the lock file with the checksum `lock`."""
         others = {one.key for one in self.actions if one.verb in OF_LOCK_FILE and one.lock != lock}
         return Remembered(tuple(fact for fact in self.facts if fact.key not in others))
 
     def learned(self, facts: Iterable[Memory]) -> "Remembered":
-        """Return the facts with those of a new digest added, or merged with the known ones of the same key."""
+        """Return the known facts with `facts` of a new digest added; those with equal keys are merged."""
         known = {one.key: one for one in self.facts}
         for one in facts:
             known[one.key] = merged(known.get(one.key), one)
@@ -257,5 +257,5 @@ def series_or_tag(tag: str) -> str:
 
 
 def merged(known: Memory | None, later: Memory) -> Memory:
-    """Return the fact to store for a later fact and a known one (None if there is none) with the same key."""
+    """Return the fact to store once `later` is learned; `known` is the stored fact with the same key, or None."""
     return known.joined(later) if isinstance(known, Departure) and isinstance(later, Departure) else later

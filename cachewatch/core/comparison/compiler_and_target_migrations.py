@@ -48,7 +48,7 @@ class PackageValues(Struct, frozen=True):
 
 
 def held_by(signature: Signature | None, by_stack: Mapping[str, frozenset[Attribute]]) -> frozenset[Attribute]:
-    """Return the values that a spec has and that `by_stack` lists for one of its stacks; none if there is no spec."""
+    """Return the values that a spec has and `by_stack` lists for one of its stacks; empty if `signature` is None."""
     if signature is None or not by_stack:
         return frozenset()
     own = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)
@@ -58,7 +58,7 @@ def held_by(signature: Signature | None, by_stack: Mapping[str, frozenset[Attrib
 
 
 def values_of(change: PackageChange) -> PackageValues:
-    """Return the changed compilers, systems, targets and variants of a package, by stack."""
+    """Return the compilers, systems, targets and variants of a package that `change` added or removed, by stack."""
     if change.status is not Status.CHANGED:
         return PackageValues()
     is_touched = change.gone or change.new or change.restacked
@@ -80,7 +80,7 @@ _SAME_VALUES = (MatchKind.REBUILT, MatchKind.UPGRADED, MatchKind.DOWNGRADED)
 
 
 def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | None = None) -> Mapping[str, _Held]:
-    """Return all values by stack; `kept`, if given, has the stacks to read, and the versions whose variants count."""
+    """Return the values by stack; `kept` (None: all) has the stacks to read and the versions whose variants count."""
     members: defaultdict[str, list[tuple[str, str, str, tuple[str, ...]]]] = defaultdict(list)
     for one in signatures:
         for stack in one.stacks if kept is None else kept.keys() & one.stacks:
@@ -137,7 +137,7 @@ class ValueChange(Struct, frozen=True, kw_only=True):
         return " -> ".join(filter(None, sides))
 
     def explains(self, package: str, stacks: Set[str], gone: Set[Attribute], new: Set[Attribute]) -> bool:
-        """Tell whether this change explains that specs in `stacks` lost the values `gone` or gained the `new` ones."""
+        """Tell whether this change explains lost (`gone`) or gained (`new`) values of a package in `stacks`."""
         return (
             package in self.packages
             and not stacks.isdisjoint(self.stacks)
@@ -206,7 +206,7 @@ class TagValues(Struct):
             return [name for packages in own for name in packages.get(value.text, ())]
 
         def taking(step: Step, stack: str) -> Mapping[Attribute, Set[str]]:
-            """Return the packages of a stack that took a step, by the old values."""
+            """Return the packages whose values in `stack` changed as `step` says, by their old value."""
             own = set(self.steps[step][stack])
             if step.before:
                 return {step.before: own}
@@ -256,7 +256,7 @@ def _exceptions(
     taken: Mapping[Step, Mapping[str, Iterable[str]]],
     had: Callable[[str, Attribute], Iterable[str]],
 ) -> tuple[tuple[str, str], ...]:
-    """Return pairs of package and stack, sorted: the package still has one of the values `before` in the stack."""
+    """Return sorted pairs of package and stack: the package `had` a value in `before` and, by `taken`, kept it."""
     left = {
         (stack, step.before, package)
         for step, by_stack in taken.items()

@@ -21,10 +21,11 @@ Hash = TypeVar("Hash", str, bytes | str)
 def in_one_form(
     old: Specs, new: Specs, *, has_hashes: bool, is_compiler_unknown: bool
 ) -> tuple[Specs, Specs, frozenset[str], tuple[str, ...]]:
-    """Return both sides, the kept hashes (those of the same spec on both), and kept ones whose signatures may differ.
+    """Return `old` and `new`, the kept hashes (of the same spec in both), and those whose signatures may differ.
 
-    Each version has one spelling, and each kept hash one signature. Unless all records have hashes (`has_hashes`),
-    equal records are kept instead. `is_compiler_unknown` tells that only one side writes compilers as before Spack 1.0.
+    Each version then has one spelling, and each kept hash one signature except for stacks. `has_hashes`: all records
+    have hashes; if not, equal records are kept. `is_compiler_unknown`: only one side writes compilers as before
+    Spack 1.0.
     """
     lists = {signature.versions for side in (old, new) for signature in side.counts}
     spellings = spellings_of(chain.from_iterable(lists))
@@ -74,7 +75,7 @@ NOTHING: frozenset[str] = frozenset()
 def not_written(
     before: Collection[Signature], after: Collection[Signature], *, is_compiler_unknown: bool
 ) -> frozenset[str]:
-    """Return the attributes that no record of one side gives; such attributes are not compared.
+    """Return the attributes that no record of `before`, or none of `after`, gives; these are not compared.
 
     If the documents write compilers in different forms (`is_compiler_unknown`), the compiler is one of them.
     """
@@ -121,7 +122,7 @@ def reused_hashes(
 
 @lru_cache(maxsize=4096)
 def is_same_spec(before: Signature, after: Signature, unwritten: frozenset[str]) -> bool:
-    """Tell whether two records of one hash agree in everything except their stacks and the `unwritten` attributes."""
+    """Tell whether two records of a hash agree, except in stacks and in the `unwritten` attributes that one lacks."""
     return not any(True for _ in _disagreeing(before, after, unwritten))
 
 
@@ -134,7 +135,7 @@ def together(before: Signature, after: Signature) -> Signature:
 
 
 def describe_reused(removed: Specs, added: Specs) -> str:
-    """Return a text about the reused hashes, and how the spec of the first one changed; "" if none was reused."""
+    """Return a text on the hashes in both arguments, and how the spec of the first changed; "" if there are none."""
     hashes = sorted(removed.hashes & added.hashes)
     if not hashes:
         return ""
@@ -150,7 +151,7 @@ def describe_changes(before: Signature, after: Signature) -> str:
 
 
 def _difference(name: str, before: Signature, after: Signature) -> str:
-    """Return the difference of two specs in one attribute as text."""
+    """Return the difference of two specs in the attribute `name` as text."""
     old, new = ((found,) if isinstance(found := getattr(one, name), str) else found for one in (before, after))
     had, has = (
         ", ".join(safe_name(value) for value in one if value not in other) for one, other in ((old, new), (new, old))
@@ -162,7 +163,7 @@ def _difference(name: str, before: Signature, after: Signature) -> str:
 
 
 def _disagreeing(before: Signature, after: Signature, unwritten: frozenset[str] = NOTHING) -> Iterable[str]:
-    """Yield the attributes in which two records differ; an `unwritten` attribute may be missing in one of them."""
+    """Yield the names of attributes that differ between two records; one may lack those that are `unwritten`."""
     return (name for name in _ATTRIBUTES if not _agree(name, getattr(before, name), getattr(after, name), unwritten))
 
 

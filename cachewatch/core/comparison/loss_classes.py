@@ -58,7 +58,7 @@ class _Remains:
         self._builds: dict[tuple[_System, str], tuple[_Builds, _Builds]] = {}
 
     def judge(self, before: Iterable[Signature], target: str) -> Loss:
-        """Return the loss of a place or machine that had the specs `before`; `target` is the one of the machine."""
+        """Return the loss of a place or machine that had the specs `before`; `target` is its target."""
         systems: defaultdict[_System, list[Signature]] = defaultdict(list)
         for signature in before:
             systems[signature.platform, signature.os].append(signature)
@@ -92,7 +92,10 @@ class _Remains:
         target: str,
         builds: tuple[_Builds, _Builds],
     ) -> Loss:
-        """Return the loss of the specs `lost`; `builds` has present specs: those that stacks build, and the others."""
+        """Return the loss of the specs `lost`, which all have this `version` and these `variants`.
+
+        `builds` has the present specs that machines of `target` run: those that stacks build, and the others.
+        """
         there, unbuilt = builds
         same = [kept for signature in lost for kept in self._kept.get(signature, ())]
         built = [kept.after for kept in same if kept.after.stacks]

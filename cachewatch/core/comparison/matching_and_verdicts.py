@@ -75,10 +75,10 @@ Unpaired = tuple[SignatureCount, ...]
 def account(
     vanished: BySignature, new: BySignature, *, is_compiler_unknown: bool = False
 ) -> tuple[tuple[SpecMatch, ...], Unmatched, Unmatched]:
-    """Match removed specs with new ones; return the matches, and the unmatched specs of both sides, newest first.
+    """Match `vanished` specs with `new` ones; return the matches, and the unmatched specs of each side, newest first.
 
-    With `is_compiler_unknown`, one of the two documents writes compilers as before Spack 1.0 and the other does not: a
-    spec without compiler then matches any compiler.
+    `is_compiler_unknown`: only one of the two documents writes compilers as before Spack 1.0. A spec without a compiler
+    then matches any compiler.
     """
     rebuilt = {signature: min(vanished[signature], new[signature]) for signature in vanished.keys() & new.keys()}
     matches = [SpecMatch(MatchKind.REBUILT, signature, signature, rebuilt[signature]) for signature in sorted(rebuilt)]
@@ -107,7 +107,11 @@ def _newest_first(counts: BySignature) -> BySignature:
 
 
 def _take(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, key_of_new: Key) -> Iterator[SpecMatch]:
-    """Yield matches of signatures with equal keys, in the order of both counts, and subtract them from both."""
+    """Yield matches of `vanished` with `new` signatures, in the order of both counts, and subtract them from both.
+
+    Two match if `key` of the first is `key_of_new` of the second. `kind` is that of the matches, except that UPGRADED
+    ones are judged by their versions.
+    """
     if not vanished or not new:
         return
     queues: defaultdict[Hashable, list[Signature]] = defaultdict(list)
@@ -128,7 +132,7 @@ def _take(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, ke
 
 
 def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: BySignature, new: BySignature) -> SpecMatch:
-    """Return the match of as many specs as both signatures have, and subtract it from both counts."""
+    """Return the match of as many specs as `before` and `after` both have; subtract it from `vanished` and `new`."""
     count = min(vanished[before], new[after])
     for counts, signature in ((vanished, before), (new, after)):
         counts[signature] -= count
@@ -140,7 +144,7 @@ def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: BySign
 def _take_nearest(
     kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, values: Callable[[Signature], tuple[str, ...]]
 ) -> Iterator[SpecMatch]:
-    """Yield matches of signatures with equal keys, fewest differing `values` first; subtract them from both counts."""
+    """Yield matches with equal `key`, fewest differing `values` first; subtract them from `vanished` and `new`."""
 
     def differing(pair: tuple[Signature, Signature]) -> tuple[object, ...]:
         # The order is the same whichever side is first.
@@ -164,7 +168,7 @@ def _take_nearest(
 
 
 def _take_without_compiler(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key) -> Iterator[SpecMatch]:
-    """Yield matches of specs without a compiler with specs that name one, and subtract them from both counts."""
+    """Yield matches with equal `key`, if only one names a compiler; subtract them from `vanished` and `new`."""
 
     def blind(signature: Signature) -> Hashable:
         return key(replace(signature, compiler=NO_COMPILER))
@@ -180,7 +184,7 @@ def _take_without_compiler(kind: MatchKind, vanished: BySignature, new: BySignat
 
 @lru_cache(maxsize=1024)
 def _regraded(before: tuple[str, ...], after: tuple[str, ...]) -> MatchKind | None:
-    """Return UPGRADED if the versions rise, DOWNGRADED if they fall; None if neither, or if a side has none."""
+    """Return UPGRADED if the versions rise, DOWNGRADED if they fall; None if neither, or if a side has no versions."""
     # Without the reference of a git version, and without its spelling.
     old, new = (sorted([version_key(version)[:3] for version in side], reverse=True) for side in (before, after))
     if old == new or not old or not new:
@@ -195,9 +199,9 @@ _EQUAL = sorted(product((True, False), repeat=3), key=lambda equal: -sum(equal))
 def matched_across(
     gone: Sequence[SignatureCount], new: Sequence[SignatureCount]
 ) -> tuple[tuple[SignatureCount, ...], tuple[SignatureCount, ...]]:
-    """Pair removed specs with new ones for other machines; return both sides, each spec with its counterpart if any.
+    """Pair unmatched removed specs (`gone`) with `new` ones; return both sides, each spec with its counterpart if any.
 
-    Counterparts share a stack, versions and variants; those that differ least (in compiler, too) are paired first.
+    Counterparts share a stack, versions and variants; those with most of target, system and compiler equal come first.
     """
     if not gone or not new:
         return tuple(gone), tuple(new)
@@ -247,7 +251,7 @@ class _Free:
                 yield number, taken
 
     def _first(self, queues: Iterable[list[int]]) -> int | None:
-        """Return the lowest index in the queues that has specs left, or None; remove used-up ones from the queues."""
+        """Return the lowest index in `queues` that has specs left, or None; remove used-up indices from `queues`."""
         for queue in queues:
             while queue and not self.left[queue[-1]]:
                 queue.pop()
@@ -301,7 +305,7 @@ class PlaceJudgement(Struct, frozen=True):
         return self.after - self.before
 
     def kinds(self, variants: Iterable[Set[str]]) -> frozenset[Kind]:
-        """Return the kinds of change of the place; `variants` is the property of that name, to compute it once."""
+        """Return the kinds of change of the place; `variants` is the value of the property, computed only once."""
         kinds = {_KIND_OF_VERDICT[self.verdict]}
         if self.verdict is Verdict.NARROWED and self.gained:
             kinds.add(Kind.WIDENED)
@@ -329,7 +333,7 @@ _variants = attrgetter("variants")
 def _changed_variants(
     before: Set[tuple[str, ...]], after: Set[tuple[str, ...]]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the variants that only one side has, lost and gained, of names that both sides have."""
+    """Return the lost variants (only in `before`) and the gained ones (only in `after`) whose names both sides have."""
     had, has = (frozenset[str]().union(*side) for side in (before, after))
     lost, gained = that_matter(had - has), that_matter(has - had)
     names = set(map(variant_name, had)) & set(map(variant_name, has)) if lost or gained else ()
@@ -339,7 +343,7 @@ def _changed_variants(
 
 
 def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
-    """Return the combinations of a spec, one for each version; without its compiler if `is_compiler_unknown`."""
+    """Return the combinations of a spec, one for each version; the compiler is "none" if `is_compiler_unknown`."""
     compiler = NO_COMPILER if is_compiler_unknown else signature.compiler
     rest = (compiler, signature.os, signature.platform, signature.variants)
     return [Combination(version, *rest) for version in signature.versions or ("",)]
@@ -348,7 +352,7 @@ def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[
 def judge_places(
     touched: frozenset[Place], before: Iterable[Signature], after: Iterable[Signature], *, is_compiler_unknown: bool
 ) -> dict[Place, PlaceJudgement]:
-    """Return the verdict on each of the `touched` places in which something changed."""
+    """Return the verdicts on those `touched` places that changed; ignore compilers if `is_compiler_unknown`."""
     if not touched:
         return {}
     had, has = (_contents(touched, side, is_compiler_unknown=is_compiler_unknown) for side in (before, after))
@@ -398,7 +402,7 @@ def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]
 def seen_in_stacks(
     matches: Iterable[SpecMatch], gone: Unpaired, new: Unpaired, sees: Callable[[str], bool]
 ) -> tuple[tuple[SpecMatch, ...], Unpaired, Unpaired]:
-    """Return matches and unmatched specs; those that differ only in stacks that `sees` rejects match as rebuilt."""
+    """Return the arguments with specs that differ only in stacks that `sees` rejects matched as rebuilt."""
 
     def seen(one: Signature) -> Signature:
         return replace(one, stacks=tuple(filter(sees, one.stacks)))
@@ -425,7 +429,7 @@ def seen_in_stacks(
 
 
 def loss_kinds(loss: Loss | None) -> frozenset[Kind]:
-    """Return the kind of change for the class of a loss; empty if there is none or readers need not know of it."""
+    """Return the kind of change for the class of `loss`; empty if it is None or readers need not know of it."""
     return frozenset({Kind(loss.loss_class)} if loss is not None and loss.is_missed else ())
 
 
@@ -469,7 +473,7 @@ def verdict_of(old: Set[str], new: Set[str]) -> Verdict:
 def judge_versions(
     stacks: set[str], before: Iterable[Signature], after: Iterable[Signature]
 ) -> Iterator[StackVersions]:
-    """Yield the changed versions of each stack with a verdict; a package can rise in one stack and fall in another."""
+    """Yield, for each of `stacks` where the versions of the package changed, these versions and a verdict."""
     if not stacks:
         return
     had, has = versions_by_stack(before), versions_by_stack(after)
@@ -482,7 +486,7 @@ def judge_versions(
 def class_of(
     signature: Signature, judged: Mapping[Place, PlaceJudgement], whole: Verdict, *, is_compiler_unknown: bool
 ) -> SpecClass:
-    """Return the class of a spec without a match. `whole` is LOST for a removed spec, GAINED for a new one."""
+    """Return the class of an unmatched spec, by `judged` places; `whole` is LOST if it was removed, GAINED if new."""
     is_vanished = whole is Verdict.LOST
     classes = VANISHED_CLASSES if is_vanished else NEW_CLASSES
     no_stack, of_place, of_regraded, of_version, of_combination, of_copies = classes
@@ -575,6 +579,6 @@ def kinds_of(change: PackageChange) -> frozenset[Kind]:
 
 
 def kinds_of_stacks(before: Signature, after: Signature) -> set[Kind]:
-    """Return STACK_ADDED if specs joined stacks, STACK_REMOVED if they left some, or both."""
+    """Return STACK_ADDED if `after` has stacks that `before` lacks, STACK_REMOVED in the opposite case, or both."""
     gained, lost = set(after.stacks).difference(before.stacks), set(before.stacks).difference(after.stacks)
     return {kind for kind, stacks in ((Kind.STACK_ADDED, gained), (Kind.STACK_REMOVED, lost)) if stacks}

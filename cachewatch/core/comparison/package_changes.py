@@ -132,7 +132,7 @@ _Plain = dict[tuple[str, str, str], dict[str, int]]  # by package, section and v
 
 
 def _add_plain(package: str, sides: SpecSides, before: _Plain, after: _Plain, keys: dict[Signature, str]) -> None:
-    """Add what differs in a package to the mappings for DeepDiff; `keys` maps each signature to its number, as text."""
+    """Add what differs in `package` to `before` and `after`, and its signatures to `keys`, each with a number."""
     had, has = (NO_FACTS if side is None else side.facts for side in sides)
     for name in FACTS:
         if had[name] != has[name]:
@@ -151,7 +151,7 @@ def _add_plain(package: str, sides: SpecSides, before: _Plain, after: _Plain, ke
 def _read_report(
     before: _Plain, after: _Plain, signatures: Mapping[str, Signature], reported: Mapping[str, Reported]
 ) -> None:
-    """Call DeepDiff, and add its report to `reported`, by package."""
+    """Compare `before` with `after` by DeepDiff; add its report to `reported`. `signatures` are by their numbers."""
     report = DeepDiff(before, after, view="tree", threshold_to_diff_deeper=0, ignore_private_variables=False)
     for level in chain.from_iterable(report.values()):
         (package, section, name), *key = _path(level)
@@ -203,7 +203,7 @@ class _Prepared(Struct, frozen=True, kw_only=True):
 def compare(
     package: str, before: Document | None, after: Document | None, *, is_pruned: bool = True
 ) -> PackageChange | None:
-    """Return the changes of `package`; None if nothing, or only the form of the document, changed."""
+    """Return the changes of `package`; None if nothing, or only form, changed. `is_pruned` is as for `compare_all`."""
     (change,) = compare_all([Pair(package, before, after)], is_pruned=is_pruned)
     return change
 
@@ -245,14 +245,14 @@ def _prepare(pair: Pair) -> _Prepared | None:
 
 
 def _side(document: Document | None, specs: Specs, own: Specs) -> SpecSide | None:
-    """Return one side of a package, None without a document; `own` are the specs that the other side lacks."""
+    """Return one side of a package with these `specs`, of which only it has `own`; None if `document` is None."""
     if document is None:
         return None
     return SpecSide(document.facts if specs is document.specs else facts_of(specs.counts), own.counts)
 
 
 def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> PackageChange | None:
-    """Return the changes of a package: what DeepDiff reported, rebuilt specs, and changed stacks; None if nothing."""
+    """Return the changes of a package: what DeepDiff `reported`, rebuilt specs, and changed stacks; None if none."""
     unknown = prepared.is_compiler_unknown
     vanished, new = reported.specs
     # DeepDiff is not given equal counts.
@@ -326,7 +326,7 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
 
 
 def _known(facts: Mapping[str, Delta], sides: SpecSides) -> Mapping[str, Delta]:
-    """Return `facts` without compilers that may be on the other side, too, because it has specs that name none."""
+    """Return `facts` without compilers that the other side may have, too, because some of its specs name none."""
     added, removed = (
         ()
         if other is None or NO_COMPILER in other.facts["compilers"]
@@ -427,7 +427,7 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
 def _classed_anew(
     change: PackageChange, gone: Sequence[SignatureCount], new: Sequence[SignatureCount], selection: Selection
 ) -> Iterator[tuple[SignatureCount, ...]]:
-    """Yield unmatched specs of both sides with the classes that they have among the specs of a selection."""
+    """Yield `gone` and then `new`, each spec with the class that it has among the specs of `selection`."""
     sees, unknown = selection.stacks, change.is_compiler_unknown
     touched = frozenset(place for one in (*gone, *new) for place in one.signature.places if sees(place.stack))
     sides = (filter(selection.sees_build, side.counts) for side in (change.specs_before, change.specs_after))
@@ -485,7 +485,7 @@ def _chosen_places(
 def _outside(
     change: PackageChange, before: Iterable[Signature], selection: Selection, lost: PlaceChange | MachineLoss
 ) -> Outside | None:
-    """Return what a lost place or machine has outside of the selection, or None; `before` has selected specs."""
+    """Return what the place or machine `lost` has outside of `selection`, or None; `before` are the selected specs."""
 
     def of_place(specs: Iterable[Signature]) -> list[Signature]:
         own = [one for one in specs if lost.place in one.places]
@@ -509,7 +509,7 @@ _TwoSided = TypeVar("_TwoSided", SpecMatch, StackChange)
 
 
 def _chosen_sides(changes: Iterable[_TwoSided], chooses: Callable[[Signature], bool]) -> Iterator[_TwoSided]:
-    """Yield the changes with a selected side; if only one side is selected, they are marked as entered or left."""
+    """Yield the `changes` with a side that `chooses` accepts; mark them as entered or left if only one side is."""
     for two_sided in changes:
         is_before, is_after = chooses(two_sided.before), chooses(two_sided.after)
         if is_before and is_after:
@@ -519,7 +519,7 @@ def _chosen_sides(changes: Iterable[_TwoSided], chooses: Callable[[Signature], b
 
 
 def _some(specs: Specs, wanted: Mapping[Signature, int]) -> Specs:
-    """Return as many specs of each signature as `wanted` says, by hash, the lowest hashes first."""
+    """Return as many of `specs` of each signature as `wanted` says, those with the lowest hashes."""
     if specs.counts.items() == wanted.items():  # much faster than counters themselves
         return specs
     left = dict(wanted)

@@ -78,7 +78,10 @@ _EVERYTHING = Selection()
 def items_of(
     change: PackageChange, selection: Selection = _EVERYTHING, *, values: PackageValues | None = None
 ) -> tuple[Items, ...]:
-    """Return all items of `change`, already reduced to `selection`; `values` are its changed values, if known."""
+    """Return the items of `change`, which must already be reduced to `selection`.
+
+    `values` are the compilers, systems, targets and variants that changed; if None, they are read from `change`.
+    """
     return _ItemsReader(change, selection, values or values_of(change)).items()
 
 
@@ -251,7 +254,10 @@ class _ItemsReader:
         )
 
     def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
-        """Return the story that `new`, for another platform or system, replaced `old` in all stacks; else None."""
+        """Return the story that `new` replaced `old` with another system or platform in all stacks; None if it did not.
+
+        `own` is the class of the spec that is being added: of `old` if it is a class of removed specs, else of `new`.
+        """
         if old is None or new is None or own not in _SYSTEM_CLASSES or old.target != new.target:
             return None
         one, other = (self._places(side) for side in ((old, new) if own in VANISHED_CLASSES else (new, old)))
@@ -292,9 +298,10 @@ class _ItemsReader:
         is_prunable: bool = False,
         stacks: Set[str] | None = None,
     ) -> None:
-        """Add items with these signatures before and after; `otherwise` is their story if no place has one.
+        """Add `counts` specs with these signatures (None: not in that state); `kinds` are their kinds of change.
 
-        If this story is about some of their stacks only, `stacks` has these.
+        `otherwise` is their story if no place has one; if it is about only some of their stacks, `stacks` has these.
+        `is_again` and `is_prunable` are as in Items.
         """
         built_for = (_built_for(before), _built_for(after), otherwise.is_system)
         known = self._known_items.get(built_for)
@@ -324,7 +331,7 @@ class _ItemsReader:
                     total.kinds.add(kind)
 
     def _even(self, signature: Signature | None, stacks: Set[str]) -> frozenset[str]:
-        """Return the stacks whose number of builds equal to `signature`, except in their stacks, did not change."""
+        """Return those of `stacks` that have as many builds as before that equal `signature` but for their stacks."""
         alike = signature and replace(signature, stacks=())
         return frozenset(stack for stack in stacks if self._more_copies[alike, stack] == 0)
 
@@ -340,7 +347,7 @@ class _ItemsReader:
         return more
 
     def _described(self, before: Signature | None, after: Signature | None) -> Items:
-        """Return items with the changes of their places, which are equal for equal versions, stacks and machines."""
+        """Return items, without counts, with what happened in the places of these signatures."""
         old, new = self._places(before), self._places(after)
         places = old | new
         stories = tuple(self._stories(before, after))
@@ -475,7 +482,7 @@ class _ItemsReader:
             )
 
     def _regraded_story(self, kind: StatementKind, judged: Sequence[PlaceChange]) -> Story:
-        """Return one story for all upgraded, or all downgraded, places of the package.
+        """Return one story of `kind` for the places `judged`: all upgraded, or all downgraded, ones of the package.
 
         It names all versions that its places gained or lost, and the newest before and after.
         """
@@ -608,13 +615,13 @@ class _ItemsReader:
         return Story(kind=StatementKind.WIDENED, before=named, after=signature.versions, remaining=remaining)
 
     def _built_in(self, signature: Signature, *, is_before: bool) -> int:
-        """Return the number of builds of the versions of `signature` in its places that differ in more than their stacks."""
+        """Return how many different builds of the versions of `signature` its places have or, if `is_before`, had."""
         side = self._change.specs_before if is_before else self._change.specs_after
         alike = (one for one in side.counts if one.versions == signature.versions)
         return len({replace(one, stacks=()) for one in alike if not one.places.isdisjoint(signature.places)})
 
     def _facts_of_version(self, versions: tuple[str, ...]) -> Facts:
-        """Return the facts of the specs of these versions in the later state."""
+        """Return the facts that the specs of exactly these `versions` have in the later state."""
         if versions not in self._facts_left:
             self._facts_left[versions] = facts_of(
                 [s for s in self._change.specs_after.counts if s.versions == versions]
@@ -653,9 +660,9 @@ class _ItemsReader:
     def _others(
         self, target: str | None, stacks: tuple[str, ...], versions: tuple[str, ...] | None = None, *, is_before: bool
     ) -> Facts:
-        """Return the facts of the specs that the selected ones of `stacks` have later or, if not `is_before`, earlier.
+        """Return the facts of specs in the selected ones of `stacks`: the later specs if `is_before`, else the earlier.
 
-        Only specs with this target and these versions count, if they are not None.
+        `is_before` is the state of a spec that callers compare with these. `target` and `versions` filter; None means any.
         """
         key = (target, stacks, versions, is_before)
         if key not in self._found_others:
@@ -671,7 +678,7 @@ class _ItemsReader:
 
 
 def _systems_beside(gained: PlaceChange, others: Set[str]) -> tuple[str, ...]:
-    """Return the operating systems of a gained place if it has none of `others`; else nothing."""
+    """Return the operating systems of the gained place; empty if one of them is in `others`."""
     own = {machine.os for machine in gained.machines}
     return tuple(sorted(own - {""})) if own.isdisjoint(others) else ()
 
@@ -693,7 +700,7 @@ def _counts_of(matches: Iterable[SpecMatch]) -> Counts:
 
 
 def _built_for(signature: Signature | None) -> Hashable:
-    """Return the versions, stacks and machine of a signature; specs with equal ones share the changes of places."""
+    """Return a key from versions, stacks and machine: specs with equal keys share changes of places. None for None."""
     return signature and (signature.versions, signature.stacks, signature.target, signature.platform, signature.os)
 
 

@@ -113,7 +113,7 @@ CompareRenamed = Callable[[NewNames, Set[str], Selection], Iterable[Renamed]]
 
 
 def compare_renamed(pairs: Iterable[Pair], names: NewNames, selection: Selection, *, is_pruned: bool) -> list[Renamed]:
-    """Compare packages with the stacks renamed by `names`, which has new names by old ones; leave out new packages."""
+    """Compare `pairs` with the new names of stacks in both states (`names`, by old names); leave out new packages."""
     found = []
     for pair in pairs:
         if pair.before is None:
@@ -145,7 +145,7 @@ def _with_names(document: Document, names: NewNames) -> Document:
 def _items(
     change: PackageChange, by_old_names: PackageChange, names: NewNames, selection: Selection
 ) -> tuple[Items, ...] | None:
-    """Return the items of `change`, and one for the specs that only moved with their stacks; None if there are none."""
+    """Return the items of `change` (by new names), and one for specs that only moved; None if only names changed."""
     if not selection.takes_all_specs:
         part, other = part_of(change, selection), part_of(by_old_names, selection)
         if part is None or other is None:
@@ -190,7 +190,7 @@ def _is_rebuilt(one: Items) -> bool:
 
 
 def _losses(losses: Iterable[OwnedLoss], change: PackageChange, old: Mapping[Place, Place]) -> Iterator[OwnedLoss]:
-    """Yield `losses` with their old places, then the other old places, without a loss; `old` maps old to new ones."""
+    """Yield `losses` with their old places, then other places of `old`, without a loss; `old` has new places by old."""
     for one in losses:
         yield replace(one, was=tuple(place for place, new in old.items() if new == one.place))
     verdicts = {one.place: one.verdict for one in change.places}

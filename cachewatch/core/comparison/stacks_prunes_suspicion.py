@@ -153,7 +153,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return {old: new for one in self.merges for old, new in one.new_names.items()}
 
     def under_new_names(self, items: Sequence[Items], selection: Selection | None = None) -> Sequence[Items]:
-        """Return `items` (all, or those of `selection`); packages in renamed stacks are compared under new names."""
+        """Return `items` (of `selection`, if given); packages in renamed stacks get theirs under the new names."""
         renamed: Mapping[str, tuple[Items, ...] | None] = self.renamed
         if renamed and selection and not selection.takes_all_specs:
             sees = selection.stacks
@@ -165,7 +165,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return [*others, *chain.from_iterable(of_package.values())] if of_package else items
 
     def merge_of(self, stack: str) -> Merge | None:
-        """Return the merge that removed or added the stack, or None."""
+        """Return the merge that removed or added `stack`; None if none did."""
         return next((one for one in self.merges if stack in (*one.removed, *one.joined)), None)
 
 
@@ -180,7 +180,7 @@ def judge(
     is_pruned: bool = True,
     compare_renamed: CompareRenamed = lambda _names, _packages, _selection: (),
 ) -> Judgement:
-    """Judge what happened to a tag as a whole.
+    """Judge what happened to a tag as a whole, by the facts `seen` and the numbers of its `packages`.
 
     `whole` is the kind of statement on a tag that only one side has, None for others. `declared` are the stacks that
     the tag itself lists before and after, or None; `survey` reads the documents that did not change, and is called at
@@ -220,7 +220,7 @@ def _stacks(
 ) -> tuple[set[str], set[str]]:
     """Return the stacks that left and joined the tag: as it lists them, or else as its documents show.
 
-    Without a list, a stack counts if it has five packages, or half of those of a small tag and at least two: with
+    If `declared` has no list, a stack counts if it has five packages, or half of those of a small tag and at least two: with
     fewer, a package that left a stack would look like the end of the stack. Where a document that cannot be read may
     have the stack, packages that were removed or are new do not count.
     """
@@ -293,7 +293,7 @@ def with_turnover(  # noqa: PLR0917
     judgement: Judgement,
     selection: Selection,
 ) -> tuple[Statement, ...]:
-    """Add a statement on turnover if more than half of the hashes are gone, in at least a fifth of the packages.
+    """Return `statements`, and one on turnover if most hashes are gone, in at least a fifth of the packages.
 
     `before` counts the specs of packages that changed. Documents of other packages are read only if they matter.
     """
