@@ -304,7 +304,7 @@ def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judg
 def _compare_renamed(
     compared: ComparedPair, names: NewNames, packages: Set[str], selection: Selection
 ) -> Iterator[Renamed]:
-    """Read `packages` again, and yield their comparison under the new names of renamed stacks."""
+    """Read `packages` again; yield their comparison under the new `names` of stacks, for the specs in `selection`."""
     comparison, pair, isolation, *_ = compared
     documents = [one for one in pair.difference.all_documents if one.package in packages]
     work = partial(_renamed, names, selection, tag_names.is_mutable(pair.after.tag))

@@ -102,7 +102,7 @@ def holds(value: object, wanted: str) -> str:
 
 
 def unknown(word: str, known: Iterable[str]) -> str:
-    """Return the end of a message about the unknown `word`: the word of `known` that is similar, or all of them."""
+    """Return the end of a message about the unknown `word`: a similar word of `known`, or else all of `known`."""
     known = sorted(known)
     if close := similar(word, known, 1):
         return f"did you mean {close[0]!r}?"

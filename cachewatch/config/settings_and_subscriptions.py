@@ -283,7 +283,7 @@ def _moment(text: str, context: ConfigContext) -> datetime:
 
 
 def _end(text: str, context: ConfigContext) -> datetime:
-    """Return the end of quiet time in `text`: the moment after that day, or that time."""
+    """Return the end of quiet time in `text`: if it is a day, the moment after that day, or else the time itself."""
     moment = _moment(text, context)
     with suppress(ValueError):
         date.fromisoformat(text)

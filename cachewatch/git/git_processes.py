@@ -276,7 +276,7 @@ class Git(git.Git):
         return cast("Process", self.execute(["git", *arguments], stdin, as_process=True))
 
     def ask(self, arguments: Iterable[str], lines: Iterable[str] = (), **limits: Any) -> GitResult:
-        """Run a git command with `lines` as input; return its result, even if it failed. `limits` are for `listen`."""
+        """Run git with `arguments` and the input `lines`; return its result, even a failure. `limits`: see `listen`."""
         with tempfile.TemporaryFile() as stdin:  # so that git can never wait for us while we wait for it
             stdin.write(lines_of(lines))
             stdin.seek(0)
@@ -346,7 +346,7 @@ def check_version() -> tuple[int, ...]:
 
 @contextmanager
 def handing_on(lock: int) -> Iterator[None]:
-    """Let git processes that this thread starts in the block inherit the file descriptor `lock`, and keep it locked."""
+    """Let git processes started by this thread in the block inherit the lock `lock`, and hold it until they end."""
     token = _handed_on.set((*_handed_on.get(), lock))
     try:
         yield

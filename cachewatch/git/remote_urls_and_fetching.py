@@ -183,7 +183,7 @@ class Remote:
         return _BRANCH.fullmatch(name) is not None and self._list(NAME, f"refs/tags/{name}") != ""
 
     def fetch(self, folder: Path, *what: str, ids: Sequence[str] = (), is_partial: bool = False) -> None:
-        """Fetch `what` (refspecs, commits) with history, or only objects `ids`; if `is_partial`, no files' contents."""
+        """Fetch `what` (refspecs, commits) with history, or only objects `ids`; if `is_partial`, leave out contents."""
         options = ["--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance", "--prune"]
         options += ["--update-shallow", "--progress" if self._silence or self._report else "--quiet"]
         # With several refspecs, git would fail for ever where a branch gave way to one below it, as in topic and topic/x.

@@ -51,7 +51,7 @@ class Revision(Struct, frozen=True):
         return self.time == LATEST
 
     def side(self, tag: str | None = None) -> Side:
-        """Return this revision as a side of a comparison, of `tag` or, without it, the revision's own tag."""
+        """Return this revision as a side of a comparison: of `tag`, or of the revision's own tag if `tag` is None."""
         if self.is_of_folder:
             return Side(name=self.name, tag=tag or self.tag)
         time = None if self.time is None else self.time.isoformat().replace("+00:00", "Z")
@@ -129,7 +129,7 @@ def times_between(repository: Repository, before: Revision, after: Revision) -> 
 
 
 def _listed(repository: Repository, *asked: str) -> list[str] | None:
-    """Return the lines that `git rev-list` prints for the arguments `asked`; None if it fails for want of commits."""
+    """Return the lines of `git rev-list` with the arguments `asked`; None if it fails because commits are missing."""
     try:
         return repository.run(["rev-list", *asked]).decode().splitlines()
     except SourceError:
@@ -265,7 +265,7 @@ def _complaints(repository: Repository, name: str) -> Iterator[str]:
 
 
 def _no_file(repository: Repository, revision: str, path: str) -> str:
-    """Return the message that `revision` has no file `path`; suggest the path that it has from the current folder."""
+    """Return the message that `revision` has no file `path`; if it has one in the current folder, suggest that."""
     where = repository.prefix
     found = _ask(repository, f"{revision}:{os.path.normpath(path)}")
     if found is not None and found.type == "tree":

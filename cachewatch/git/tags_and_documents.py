@@ -193,7 +193,7 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
 def document_in(
     repository: Repository, commit: str, tag: str, package: str, others: Collection[str] = ()
 ) -> Blob | str | None:
-    """Return the document of `package`; None if there is none; why if it is unreadable. `others`: as `catalogue_of`."""
+    """Return the document of `package`; None if there is none; a reason if unreadable. `others`: see `catalogue_of`."""
     tree = _tree_in(repository, commit, tag, others)
     return document_of(repository, folder_of(repository, tag), tree, package)
 
@@ -204,7 +204,7 @@ def packages_in(repository: Repository, commit: str, tag: str) -> Mapping[str, s
 
 
 def _tree_in(repository: Repository, commit: str, tag: str, others: Collection[str] = ()) -> str | None:
-    """Return the id of the git tree of `tag` in `commit`; None if there is no such tag. `others`: as `catalogue_of`."""
+    """Return the id of the git tree of `tag` in `commit`; None if it has no such tag. `others`: see `catalogue_of`."""
     tree = catalogue_of(repository, commit, others)
     is_stored = tree is not None and not isinstance(tree, MadeTree) and is_name(tag.encode())
     found = repository.objects().get(f"{tree}:{tag}") if is_stored else None

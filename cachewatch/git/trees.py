@@ -80,7 +80,7 @@ class Folders(Struct, frozen=True):
 
 
 def folders(repository: Repository, name: str | None) -> Folders:
-    """Return the subfolders of the tree that `name` means to git; none if it is None or means no tree."""
+    """Return the subfolders of the tree that `name` means to git; no folders if `name` is None or means no tree."""
     listed = listing(repository, name)
     return Folders(
         {n.decode(): key for n, (mode, key, _) in listed.items() if mode == _FOLDER and is_name(n)},
@@ -187,7 +187,7 @@ def document_of(repository: Repository, folder: str, tree: str | None, package: 
 
 
 def listing(repository: Repository, name: str | None, *, is_limited: bool = True) -> TreeEntries:
-    """Return the entries, by name, of the tree that `name` means to git; {} if it is None or means no tree.
+    """Return the entries, by name, of the tree that `name` means to git; {} if `name` is None or means no tree.
 
     Raises SourceError if `name` is an id and the tree is missing, or if `is_limited` and it has too many entries.
     """
@@ -236,7 +236,7 @@ def problem_of(entry: TreeEntry | None) -> str:
 
 
 def blob_of(folder: str, package: str, entry: TreeEntry | None) -> Blob | None:
-    """Return the document that `entry` stands for, or None if that is None; `folder` is the tag's path."""
+    """Return the document that `entry` stands for; None if `entry` is None. `folder` is the path of the tag."""
     if entry is None:
         return None
     _, key, paths = entry
@@ -384,7 +384,7 @@ def locate(repository: Repository, commit: str) -> Located:
 
 
 def _locate(repository: Repository, commits: Sequence[str]) -> list[Located]:
-    """Return where the documents of each commit lie. Reads each file once; fetches missing contents together."""
+    """Return where the documents of each of `commits` lie. Reads each file once, and fetches all missing contents."""
     layout, memory = repository.layout, KNOWN[repository.layout]
     if memory.kept > _MOST_KEPT or len(memory.claims) > _MOST_KEPT:
         memory.located, memory.claims, memory.folders, memory.kept = {}, {}, {}, 0

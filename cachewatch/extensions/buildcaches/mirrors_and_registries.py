@@ -228,7 +228,7 @@ CacheMirror = FolderMirror | WebMirror  # or an Image
 def open_mirror(
     place: Place, headers: Mapping[str, str], limits: RequestLimits = LIMITS, max_index: int = LARGEST_INDEX
 ) -> CacheMirror:
-    """Open the mirror at `place`. For HTTP, `headers` and `limits` are of each request; `max_index` is in bytes."""
+    """Open the mirror at `place`; `headers` and `limits` are for HTTP requests, `max_index` is a limit in bytes."""
     if isinstance(place, Path):
         return FolderMirror(place, max_index)
     if isinstance(place, Registry):
@@ -295,7 +295,7 @@ def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> Ind
 def _fetch_listed(
     mirror: CacheMirror, layout: str, path: str, known: Validator, blob_of: Callable[[bytes, str], _Blob]
 ) -> IndexFile | None:
-    """Return the index that the manifest at `path` lists, or None if it is `known`; `blob_of` reads the manifest."""
+    """Return the index listed in the manifest at `path`, which `blob_of` reads; None if it is still the `known` one."""
     known = known if known.layout == layout else Validator()
     file = mirror.get(path, etag=known.etag, size=_LARGEST_MANIFEST)
     if file is None:
@@ -343,7 +343,7 @@ def decoded(content: bytes, kind: type[Value], refusal: str) -> Value:
 
 
 def fetch_blob(mirror: CacheMirror, path: str, checksum: str, compression: str = "") -> bytes:
-    """Return the unpacked blob at `path`. Raises SourceError if the sha256 of its file is not `checksum`."""
+    """Return the blob at `path`, unpacked by `compression` ("": gzip or none). Raises SourceError if it is damaged."""
     where = f"{mirror.where}/{path}"
     file = mirror.get(path)
     if file is None:

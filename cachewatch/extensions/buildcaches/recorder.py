@@ -170,7 +170,7 @@ class _Work(Struct):
         return counts
 
     def _suspicion(self, published: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
-        """Return why a tag is suspicious, or "". `has` counts its specs by stack; `before` has its recorded files."""
+        """Return why a tag is suspicious; "" if it is not. `has` counts specs by stack; `before` are recorded files."""
         if not has[UNION_STACK]:
             is_unread = any(diagnostic.is_loss for diagnostic in published.diagnostics)
             unread = "none of its records can be read, maybe because its form is newer"

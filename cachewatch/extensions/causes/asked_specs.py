@@ -252,7 +252,7 @@ def find_asked(
 def explain_two(
     repository: Repository, revision: Revision, tag: str, texts: tuple[str, str]
 ) -> tuple[GraphStep, Explanation]:
-    """Compare the two specs of a package whose hashes begin with `texts`; a removed one is read as it last was."""
+    """Return the step between the specs whose hashes begin with `texts`, perhaps removed since, and why they differ."""
     places = []
     for text in texts:
         graph = RecordedGraph(repository, revision.commit, tag)

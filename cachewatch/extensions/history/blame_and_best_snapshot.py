@@ -107,7 +107,7 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
 
 
 def _rows_of_one(index: Index, beginning: str, tags: Sequence[str]) -> tuple[str, list[_Presence]]:
-    """Return the only hash that begins with `beginning`, and its rows. Raises UsageError if none or several do."""
+    """Return the only hash of `tags` that begins with `beginning`, and its rows. Raises UsageError if none or many."""
     if len(beginning) < _FEWEST_LETTERS:
         raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
     low, high = prefix_range(beginning)

@@ -79,7 +79,7 @@ class Past:
 
 
 def open_past(path: Path, log: Log | None) -> Past | None:
-    """Open the history index at `path`; return None if it cannot be read, or is just being built."""
+    """Open the history index at `path`; return None if it is unreadable (then warn in `log`) or is just being built."""
     try:
         return Past(Index(path, patience=0.2), log)  # no digest waits for an index that is being written
     except NoHistoryIndex:

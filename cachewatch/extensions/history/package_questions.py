@@ -314,7 +314,7 @@ class Churn(Struct, frozen=True, tag_field="schema", tag="cachewatch.churn/1"):
 
 
 def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most: int | None = None) -> Churn:
-    """Count the specs added and removed after revision `since` up to `until`, by package or by stack."""
+    """Count the specs added and removed after revision `since` up to `until`; `by` is "package" or "stack"."""
     values = {"tag": index.known_id("tag", tag), "since": max(since, 0), "until": until}
     rows = [ChurnRow(*row) for row in index.rows(QUERIES[by], values)]
     begin, revisions = index.point(since) if since >= 0 else None, max(until - max(since, 0), 0)

@@ -235,7 +235,7 @@ def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> V
 def count_step(
     package: str, version: Version, differing: VersionDifference, sides: tuple[Side, Side], is_compiler_unknown: bool
 ) -> tuple[StepCounts, Tallies]:
-    """Return how many specs a version added, removed and rebuilt, and the same by stacks; `sides`: old and new."""
+    """Return how many specs a version added, removed and rebuilt, and the same by stacks; `sides`: both documents."""
     gone, new = Counter(differing.removed.values()), Counter(differing.added.values())
     rebuilt = gone & new
     versions = {version for signature in (*gone, *new) for version in signature.versions}

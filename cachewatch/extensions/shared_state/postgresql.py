@@ -117,7 +117,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def job(self) -> Iterator[None]:
-        """Let `write` in this thread and block raise StateError if this host lost the lead after the block began."""
+        """Let `write` in this thread and block fail if this host lost the lead in the block, even if it leads again."""
         self._job.times_taken = self._times_taken
         try:
             yield
@@ -125,7 +125,7 @@ class PostgresDatabase(Database):
             del self._job.times_taken
 
     def lead(self, owner: str) -> bool:
-        """Take the lead and return True; if this host leads, keep it and return False. Raises AnotherInstance."""
+        """Take the lead as `owner` and return True; if this host leads, return False. Raises AnotherInstance."""
         self._must_lead = True
         try:
             with self._explained(), self._writers.begin() as connection:

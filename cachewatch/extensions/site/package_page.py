@@ -53,7 +53,7 @@ def filled(address: str, field: str, name: str) -> str:
 
 
 def matrix_of(present: Present) -> View | None:
-    """Return a table of the numbers of specs by stack ("no stack" last) and version (newest first), or None."""
+    """Return a table of specs counted by stack ("no stack" last) and version (newest first); None if there are none."""
     if not present.copies:
         return None
     counts: Counter[tuple[str, str]] = Counter()

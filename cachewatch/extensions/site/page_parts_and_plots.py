@@ -121,7 +121,7 @@ def stack_link(stack: str, up: str) -> Link:
 
 
 def stack_text(stack: str) -> str:
-    """Return the name of a stack, or words for "", as a sentence has it."""
+    """Return the name of a stack for a sentence; if `stack` is "", words for specs that are in no stack."""
     return shown(stack_name(stack), 40)
 
 
@@ -197,7 +197,7 @@ def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: 
 
 
 def package_row(package: str, present: Present, *, up: str = "", day: str = "", note: str = "") -> View:
-    """Return a package as a row of a list; `present` has its current specs, `up` is the path to the site's root."""
+    """Return a package as a row: its `present` specs, a `day` and a `note`; `up` is the path to the site's root."""
     versions = sorted_versions(present.versions)[::-1]
     return {
         "name": package_link(package, up),

@@ -193,7 +193,7 @@ class ContentsReader:
             yield tag, move
 
     def _histories(self, steps: Mapping[str, list[PackageStep]], last: Mapping[str, int]) -> Iterator[PackageHistory]:
-        """Yield each package's history, old if unchanged; by package, `steps` are changes, `last` is the last one."""
+        """Yield each package's history, the last build's if it is unchanged; `last` has when each changed last."""
         known = {one.package: one for one in self._known.past.packages}
         versions = restored.unread_versions(self._index, self._tag, self._until)
         unread = {package: n for package, n, *_ in versions if n >= self._begin and self._packages(package)}
