@@ -200,7 +200,7 @@ class Daemon:
             self._scheduler.remove_job(name)
 
     def _group(self, source: Source) -> str:
-        """Return the group of threads that polls `source`; sources that do not answer have one, to block no others."""
+        """Return the group of threads that polls `source`; silent sources have another, to block no others."""
         return "sources" if passes.has_answered(self._context, source) else "other sources"
 
     def _poll(self, source: Source) -> None:

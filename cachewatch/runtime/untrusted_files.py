@@ -59,7 +59,7 @@ def folder_around(path: Path, folders: Iterable[Path]) -> Path | None:
 
 
 def read_regular(path: Path, *, most: int) -> bytes:
-    """Return the content of the file `path`, which is not published: as `read_inside`, but all links are followed."""
+    """Return the content of the file `path`, never to be published: like `read_inside`, but all links are followed."""
     _check(path.stat(), path)
     return _content(os.open(path, _FILE & ~os.O_NOFOLLOW), path, most)
 

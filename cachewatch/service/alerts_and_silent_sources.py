@@ -150,7 +150,7 @@ def settle_within(connection: Connection, context: Context, alert: Alert, end: s
 
 
 def resolve_within(connection: Connection, context: Context, key: AlertKey, title: str) -> datetime | None:
-    """Resolve the alert `key`, with a notice titled `title` unless that is ""; return when it opened, or None."""
+    """Resolve the alert `key`; return its start, None if it was not open. `title`: of the notice, "" for none."""
     alert = health.remove(connection, key)
     if alert is None:
         return None

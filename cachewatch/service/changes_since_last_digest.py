@@ -179,7 +179,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return news
 
     def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
-        """Return, by tag, what to compare one new snapshot per series in `gap` with: the newest, or `pinned.best`."""
+        """Choose a new snapshot per series, the newest or `pinned.best`; return by tag what to compare it with."""
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
         gone = {tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None}  # it may be back
         known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
@@ -204,7 +204,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return snapshots
 
     def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Memory]) -> TagNews:
-        """Return `news`; add the packages lost earlier that a new snapshot still lacks, also as a fact to `learned`."""
+        """Return `news`, for a new snapshot with packages lost earlier that it still lacks; note these in `learned`."""
         tag, base = news.name, news.tag.report.before.tag
         if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
             return news
@@ -222,7 +222,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         bases: Bases,
         back: Mapping[str, Mapping[str, Sequence[Departure]]],
     ) -> Iterator[Departure]:
-        """Yield removals in `news`, and of whole tags in `gap`; packages in `back` keep the date of their first one."""
+        """Yield removals that `news` shows, and of whole tags in `gap`; for packages in `back`, with the first date."""
         departures = Departures(self.source.name, steps)
         departed: list[Departure] = []
         for each in news:
@@ -246,7 +246,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             yield replace(one, told=tuple((self.stream.name, *of) for of in points.items()))
 
     def _announced_prune(self, news: TagNews) -> Iterator[Statement]:
-        """Yield the statement that a prune announced for the tag took place, if `news` shows it but does not say it."""
+        """Yield the statement that an announced prune took place, if `news` shows it and has no such statement yet."""
         wave = self.state.remembered.wave(self.source.name, news.name)
         is_told = any(one.kind is StatementKind.PRUNE for one in all_statements(news.tag))
         if wave is not None and not is_told and news.tag.report.pruned >= wave.count:
@@ -295,7 +295,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _with_statements(
         self, news: Iterable[TagNews], more: list[tuple[str, Statement]], old: Revision, bases: Bases, back: Restored
     ) -> tuple[TagNews, ...]:
-        """Return `news` plus `more`, pairs of tag and statement; compare tags that have no news since `old` first."""
+        """Return `news` plus the statements in `more` (tag, statement); compare a tag without news with `old` first."""
         by_tag = {each.name: each for each in news}
         for tag, statement in more:
             if tag not in by_tag:

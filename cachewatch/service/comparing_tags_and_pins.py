@@ -184,7 +184,11 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             yield past
 
     def _tag_news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
-        """Return the news of one tag. `room`: most bytes of its table (None: no table); `based_on`: replacements."""
+        """Return the news of the tag in `comparison`, as `selection` selects it.
+
+        `room` is the most bytes that its table may have, None for no table; `based_on` identifies the documents that
+        replaced earlier ones in the comparison.
+        """
         (pair,) = comparison.pairs
         find = partial(self._news, comparison, selection, room, based_on)
         # The packages that patterns chose, not the patterns, so that subscriptions can share the news.
@@ -363,7 +367,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return not any(tag in tags_of(self.repository, side).ids for side in sides)
 
     def pinned(self, learned: list[Memory]) -> Pinned | None:
-        """Return the pinned snapshot's state and what a move changes, or None; remember it by a fact in `learned`."""
+        """Return the pinned snapshot's state and what a move changes, or None; add a fact about it to `learned`."""
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent:
             return None
@@ -394,7 +398,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
 
 def _exactly(found: Set[str]) -> Globs:
-    """Return patterns that match only the names `found`; if a name has special characters, they match everything."""
+    """Return patterns that match only the names `found`, or everything if one of these has special characters."""
     return Globs(sorted(found)) if all(map(_PLAIN.fullmatch, found)) else Globs()
 
 
@@ -413,7 +417,7 @@ def _wants_nothing(_: Set[Kind]) -> bool:
 def _find_pin(
     repository: Repository, place: tuple[str, str], newest: Revision, bases: Sequence[Revision], seen: SeenPin | None
 ) -> tuple[Pinned | None, SeenPin | None]:
-    """Return the state of the snapshot `place` (source, tag), and what to remember; (None, None) if it was never seen."""
+    """Return the state of the snapshot `place` (source, tag), and what to remember; (None, None) if never seen."""
     source, tag = place
     own = tag_names.series(tag)
 

@@ -85,7 +85,7 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
 def select_kept(
     file: Path, selection: Selection, make_collector: MakeCollector, is_part: bool, packages: Sequence[KeptPackage]
 ) -> Batch:
-    """Return what `selection` selects from the results of `packages` in `file`; `is_part`: it may leave out specs."""
+    """Return what `selection` selects from the results of `packages` in `file`; `is_part` if it may leave out specs."""
     collector = make_collector()
     tally = Tally(selected=[] if is_part else None)
     for change, items in _kept(file, packages):
@@ -193,7 +193,7 @@ class Comparisons:
     def __init__(self, isolate: Callable[[str], Isolation], folder: Path | None, go_on: Callable[[], None]) -> None:
         """Keep results below `folder`, or below the system's temporary folder if None, until `close`.
 
-        `isolate` returns the Isolation of the source with a name; `go_on` is called after each batch.
+        `isolate(name)` returns the Isolation of a source; `go_on` is called after each batch of documents.
         """
         for left_over in folder.glob(f"{_PREFIX}*") if folder else ():
             rmtree(left_over, ignore_errors=True)
@@ -211,7 +211,7 @@ class Comparisons:
     def changeset(
         self, source: str, comparison: Comparison, selection: Selection, make: MakeCollector, bases: Hashable = None
     ) -> Changeset:
-        """Return the changes of a tag in `comparison` that `selection` selects; `bases` identifies replacements."""
+        """Return the selected changes of the tag in `comparison`; `bases` identifies documents that replaced others."""
         (pair,), isolation = comparison.pairs, self.isolation(source)
         # Another folder each time: a process may remember what it read under the last name.
         self._folder = self._folder or TemporaryDirectory(prefix=_PREFIX, dir=self._place)

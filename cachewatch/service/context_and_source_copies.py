@@ -63,7 +63,7 @@ class Watched(ABC):
         """Protect these revisions and their contents from deletion, even if the source removes them."""
 
     def tidy(self, used: Collection[str]) -> None:  # noqa: B027  it is packed when it is written
-        """Remove the pins of all revisions except those in `used`, and keep the copy small."""
+        """Undo `pin` for all revisions except those in `used`, and keep the copy small."""
 
 
 class RecordedSource(Watched):
@@ -134,7 +134,7 @@ class WatchedClone(Watched):
             self._clone.pin(revision)
 
     def tidy(self, used: Collection[str]) -> None:
-        """Remove the pins of all revisions that are not in `used`."""
+        """Undo `pin` for all revisions that are not in `used`."""
         for revision in self._clone.pins().difference(used):
             self._clone.unpin(revision)
 

@@ -53,7 +53,7 @@ def take_over_renamed(context: Context) -> None:
 
 
 def ask_about(connection: Connection, context: Context, new: str) -> None:
-    """Ask operators whether the subscription `new` is a renamed one, if the state has others, no longer configured."""
+    """Ask operators whether the new subscription `new` is a renamed one, if others are no longer configured."""
     known = cursors.subscriptions(connection)
     gone = sorted(known - context.config.subscriptions.keys() - {OPERATORS})
     if new in known or not gone:
@@ -103,7 +103,7 @@ def store(connection: Connection, context: Context, stream: Stream, draft: Pendi
 
 
 def _without_doubtful_tags(draft: PendingDigest) -> Iterator[Advance]:
-    """Yield the advances of `draft`, without tags that operators are asked about: else packages are new later."""
+    """Yield the advances of `draft` without the tags about which operators are asked; these keep their cursors."""
     for each in draft.advances:
         tags = {hold.alert.part for hold in draft.holds if hold.alert.name == each.source}
         series = {series_or_tag(tag) for tag in tags}

@@ -70,7 +70,7 @@ def _content(news: TagNews) -> Iterator[str]:
 
 
 def held_for(config: Config, subscription: str, stream: str) -> timedelta | None:
-    """Return how long digests of a stream are held if no operator answers; None if without end."""
+    """Return how long digests of a stream are held if no operator answers; None if they are held without end."""
     known = config.subscriptions.get(subscription)
     if known is None or known.limit.hold_for is None or (stream == URGENT and known.urgent is None):
         return None

@@ -447,7 +447,7 @@ def target_of(name: str) -> str:
 
 
 def is_for_same(name: str, other: str) -> bool:
-    """Tell from the names of two places or machines whether they are for the same machines; a stack is for all."""
+    """Tell from two names of places or machines whether both are for the same machines; that of a stack is for all."""
     values = [each.partition(" (")[2].removesuffix(")") for each in (name, other)]
     return "" in values or len({*values}) == 1 or (target_of(name) in values and target_of(name) == target_of(other))
 

@@ -354,7 +354,7 @@ class Leadership:
         self.other = "nobody"
 
     def look(self) -> None:
-        """Ask for the lead; call `begin` when this process gets it. Raises StateError if the database is silent."""
+        """Ask for the lead; call `begin` if this process gets it. Raises StateError if the database does not answer."""
         database, log = self._context.database, self._context.log
         try:
             if database.lead(self._context.owner) or not (self.is_ours and self._has_begun):

@@ -87,7 +87,10 @@ LONGEST_ASKED = BLOCKED = timedelta(hours=1)
 
 
 def pause(attempts: int, asked: float | None = None) -> timedelta:
-    """Return how long to wait after `attempts` failures, varied at random; more if a server `asked` (seconds)."""
+    """Return how long to wait after `attempts` failures, varied at random.
+
+    `asked` is the pause that the server asked for, in seconds; the wait is not shorter, unless that is over an hour.
+    """
     minutes = _MINUTES[min(attempts, len(_MINUTES)) - 1]
     usual = timedelta(minutes=minutes) * random.uniform(0.9, 1.2)  # noqa: S311  nothing is to be kept secret
     return max(usual, min(timedelta(seconds=asked or 0), LONGEST_ASKED))
@@ -113,7 +116,7 @@ def is_given_up(connection: Connection, context: Context, delivery: Delivery) ->
 
 
 def note_refusal(connection: Connection, context: Context, delivery: Delivery, reply: str) -> bool:
-    """Suppress an address that refused 3 digests over 3 days; return whether it is suppressed. `reply`: its reason."""
+    """Suppress an address that refused 3 digests over 3 days, now with `reply`; return whether it is suppressed."""
     name, target, now = delivery.channel, delivery.target, context.clock()
     if deliveries.is_suppressed(connection, name, target):
         return True

@@ -80,7 +80,7 @@ def report_removed_channels(context: Context) -> None:
 
 
 def deliver(context: Context, name: str, *, is_last: bool = True) -> None:
-    """Send what is due through the channel `name`; if not `is_last` in a pass, it retries refused messages later."""
+    """Send what is due through channel `name`; unless this run `is_last` in a pass, retry refused messages later."""
     for answered in list(context.unwritten.values()):  # results that could not be stored before
         if answered[0].channel == name:
             _settle(context, *answered)

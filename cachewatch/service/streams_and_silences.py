@@ -382,7 +382,7 @@ class Silencing:
         self._everywhere = frozenset(kind for silence in whole for kind in silence.kinds)
 
     def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
-        """Tell whether an event of the whole tag with these `kinds` is reported; `own`: those that reports name."""
+        """Tell whether an event of the whole tag with these `kinds` is reported; reports name it by the kinds `own`."""
         return self._wants(kinds, own) and _is_wanted(self._wants, kinds, self._everywhere)
 
     def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
@@ -390,7 +390,7 @@ class Silencing:
         return _SilencedCollector(self._silences, self._wants, make_collector)
 
     def reported(self, changeset: Changeset) -> Changeset:
-        """Return `changeset`, whose collectors `body` made, with plain results; note what they silenced when read."""
+        """Return `changeset`, made with `body`, with the results of the wrapped collectors; store what is silenced."""
 
         def open_body(taken: tuple[object, set[tuple[str, str]], Mapping[str, frozenset[Kind]]]) -> object:
             body, silenced, kinds = taken

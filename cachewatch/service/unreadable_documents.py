@@ -167,7 +167,7 @@ def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
 def unreadable_sources(
     context: Context, unread: Mapping[tuple[str, str], Mapping[str, str]], newest: Mapping[str, str]
 ) -> Iterator[Alert]:
-    """Yield an alert for each source of which no document in any used tag can be read; `newest`: its revision."""
+    """Yield an alert for each source of which no document in a used tag can be read; `newest`: revisions by source."""
     for name in sorted({source for source, _ in unread} & context.config.sources.keys() & newest.keys()):
         source = context.config.sources[name]
         wants = [stream.wants_tag(source) for stream in streams_of(context.config) if source in stream.sources]
@@ -191,7 +191,7 @@ def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
 
 
 def by_tag(key: str, entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]) -> Iterator[Note]:
-    """Yield the note `key` for the documents of each tag and revision; `revision_of` gives the revision of one."""
+    """Yield the note `key` for the documents of each tag and revision; `revision_of(document)` is the revision."""
     packages: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for tag, those in entries.items():
         for entry in those:

@@ -28,7 +28,7 @@ def needs_git(before: str, after: str) -> bool:
 def compare_sides(
     before: str, after: str, selection: Selection, *, repository: Repository | None, layout: Layout = ANYWHERE
 ) -> Comparison:
-    """Find the selected documents that differ between `before` and `after`; `repository` may be None for paths."""
+    """Find the selected documents that differ between `before` and `after`; for two paths, `repository` may be None."""
     wanted_tag, wanted_package = selection.tags, selection.packages
     paths = {name: folders.list_path(name, layout) for name in (before, after) if folders.is_documents(name)}
     if repository is None or not needs_git(before, after):

@@ -235,7 +235,7 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
 
 
 def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
-    """Return `mine` plus documents of `theirs` that may be in unreadable files of `mine`: they are not removed."""
+    """Return `mine` plus documents of `theirs` that may be in its unreadable files, so that none counts as removed."""
     others = mine[0].others
     if not others:
         return mine

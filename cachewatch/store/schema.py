@@ -247,7 +247,7 @@ def make_tables(connection: Connection) -> None:
 
 
 def filled(kind: type[Value], source: object, **others: Any) -> Value:
-    """Return a new `kind` with the fields `others`; its other fields are the attributes of `source` so named."""
+    """Return a new `kind` with the fields `others`; its other fields are attributes of `source` with the same names."""
     return kind(**{name: getattr(source, name) for name in kind.__struct_fields__ if name not in others}, **others)
 
 

@@ -152,7 +152,7 @@ class SqliteDatabase(Database):
 
 
 class SqliteToRead(SqliteDatabase):
-    """The state for reading only, without making or upgrading it."""
+    """The state in an SQLite file, opened for reading only; it is neither created nor upgraded."""
 
     def __init__(self, folder: Path) -> None:
         """Open the database in `folder`. Raises StateError if it is missing, not readable, or of another version."""
@@ -242,7 +242,7 @@ def open_database(state: StatePlace, *, must_exist: bool = False, is_checked: bo
 
 
 def open_to_read(state: StatePlace) -> Database:
-    """Open the state for reading only, without making or upgrading it."""
+    """Open the state for reading only; neither create nor upgrade it."""
     return SqliteToRead(state) if isinstance(state, Path) else cast("Database", _in_database(state).open_to_read())
 
 
