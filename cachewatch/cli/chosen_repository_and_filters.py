@@ -146,7 +146,7 @@ REPO_OPTION = with_options(
 
 
 def rev_option(about: str = "Revision or date.") -> Callable[[Any], Any]:
-    """Return the option --rev, which names a revision, HEAD by default."""
+    """Return the option --rev, which names a revision, HEAD by default; `about` is its help."""
     complete = completing("revisions")
     return click.option("--rev", default="HEAD", metavar="REVISION", shell_complete=complete, help=about)
 
@@ -159,7 +159,7 @@ def _one_tag(_context: click.Context, _option: click.Parameter, value: str | Non
 
 
 def tag_option(about: str, **default: Any) -> Callable[[Any], Any]:
-    """Return the option --tag, which names one tag."""
+    """Return the option --tag, which names one tag; `about` is its help, `default` may have a default."""
     complete = completing("tags")
     return click.option("--tag", metavar="TAG", callback=_one_tag, shell_complete=complete, help=about, **default)
 
@@ -178,8 +178,8 @@ class _Default(Struct, frozen=True):
 def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked: str = "") -> Repository:
     """Open `repo`; if None, the repository around the working directory, the configured one, or one in this folder.
 
-    Tells the user which one is read, unless it is `repo` or around the working directory. Draws the progress of
-    cloning on `line`. Raises UsageError, with `asked` as the beginning of its message, if there is no repository.
+    Tells the user which one is read, unless it is `repo` or around the working directory. Draws the progress of cloning
+    on `line`. Raises UsageError, with `asked` as the beginning of its message, if there is no repository.
     """
     if repo is not None:
         if not is_url(repo) and not os.path.lexists(repo):
@@ -308,7 +308,10 @@ Asked = Sequence[tuple[str, str]]  # pairs of a filter and one of its patterns
 
 
 def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]) -> None:
-    """Warn of patterns in `filters` that nothing compared has (`done`). Raises UsageError for a plain name."""
+    """Warn of patterns in `filters` that match nothing in the catalogue. Raises UsageError if one is a plain name.
+
+    `done` are the changesets of `comparison`; what they have is searched first.
+    """
     asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]
     if not asked:
         return

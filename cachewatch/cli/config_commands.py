@@ -160,7 +160,7 @@ def _matches(config: Config) -> Iterator[tuple[str, Match]]:
 
 @contextmanager
 def _opened(context: Context, source: Source) -> Iterator[Repository]:
-    """Open the copy of a source; if there is none, a temporary one. Raises UsageError if that needs a network."""
+    """Open the copy of `source`; if there is none, fetch a local source temporarily. Raises UsageError for others."""
     watched = context.watched(source)
     with TemporaryDirectory(prefix="cachewatch-") as folder:
         if not context.clone_folder(source.name).exists():
@@ -188,8 +188,7 @@ def _unknown_since(repository: Repository, source: Source) -> Iterator[str]:
 def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, filters.Values]) -> Iterator[str]:
     """Yield a message for each pattern that matches no value in `seen`, or one if no value matches all of them.
 
-    `where` is the place of the `patterns` in the configuration; `seen` has the values of each filter `option` by
-    source.
+    `where` is the place of `patterns` in the configuration; `seen` has the values of each source by filter (`option`).
     """
     if not seen or not patterns:
         return

@@ -202,7 +202,7 @@ def diff(
 
 
 def _note_not_compared(repository: Repository, named: tuple[str, str] | None, after: str | None) -> None:
-    """Print how to compare a folder or uncommitted files with HEAD, if these arguments may have meant that."""
+    """Print how to compare a folder or uncommitted files with HEAD, if the arguments suggest that this was meant."""
     root = next((folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / ".git").exists()), None)
     if named is not None and after is None and is_documents(named[0]):
         command = shlex.join(["cachewatch", "diff", NEWEST, named[0]])
@@ -231,7 +231,7 @@ def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
-    """Return the names of both sides, HEAD if `after` is None; None if `before` is. Raises UsageError if they clash."""
+    """Return both sides, with HEAD if `after` is None; None if `before` is None. Raises UsageError if one is wrong."""
     if before is None:
         return None
     if after is None and (found := split_range(before)) is not None:

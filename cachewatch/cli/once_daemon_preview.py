@@ -243,8 +243,8 @@ def _stream(config: Config, subscription: str | None, name: str) -> Stream:
 def _state(config: Config, stream: Stream, since: str | None) -> Iterator[Context]:
     """Open the state that the next pass would find: a temporary copy, if sources have to be fetched for it.
 
-    Fetches sources on this machine; before the first pass, also git sources from which `since` or the configuration
-    needs an earlier revision.
+    Fetches sources on this machine; before the first pass, also git sources of which `since` or the configuration needs
+    an earlier revision.
     """
     here = [each for each in stream.sources if _is_here(each)]
     with ExitStack() as stack:

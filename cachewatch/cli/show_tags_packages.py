@@ -421,7 +421,7 @@ def _documents(
 ) -> Iterator[Document]:
     """Yield the readable documents of `listing`; add faults of others to `faults`, or, if that is None, warn at once.
 
-    Documents whose bytes `may_have` refuses are not parsed and left out. `line` shows the progress.
+    Documents whose bytes `may_have` refuses are left out without being parsed. `line` shows the progress.
     """
     line.begin(sum(blob.size for blob in listing.blobs.values()))
     for document in read_documents(listing, progress=line.advance, may_have=may_have):

@@ -85,7 +85,7 @@ class ProgressLine:
         self._total = self._done = self._done_at_start = 0
 
     def begin(self, total: int, done: int | None = None) -> None:
-        """Begin work on `total` bytes, or on `total` pieces, if `done`, those that are already finished, is given."""
+        """Begin work on `total` bytes; with `done`, on `total` pieces, of which `done` are already finished."""
         self._done = self._done_at_start = done or 0
         is_long = total - self._done >= (LONG_BYTES if done is None else _MANY_PIECES)
         self._total = total if self._is_shown and is_long else 0

@@ -78,8 +78,7 @@ async def check_target(url: str, target: str) -> None:
 def connection_check(url: str, target: str) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
     """Return a trace function for httpx that applies `check_target` to the address to which it really connected.
 
-    The function runs before the request is sent: a name may resolve to another address a moment after
-    `check_target` asked.
+    The function runs before the request is sent: a name may resolve to another address after `check_target` asked.
     """
     host = ""
 

@@ -94,9 +94,9 @@ class Client:
     ) -> Answer:
         """Return the answer of `url` if its status is 200 or in `expected`. Raises HttpError otherwise.
 
-        The answer has at most `size` bytes (None: the client's limit). Credentials are sent only to the server
-        of `url`. Neither `named_by`, the URL that supplied `url` ("": none), nor a redirect may lead from the
-        internet to private networks.
+        The answer has at most `size` bytes (None: the client's limit). Credentials are sent only to the server of
+        `url`. Neither `named_by`, the URL that supplied `url` ("": none), nor a redirect may lead from the internet to
+        private networks.
         """
         check_url(url)
         limits, begun = self._limits, time.monotonic()
@@ -268,7 +268,7 @@ def _failure(url: str, error: httpx2.HTTPError) -> HttpError:
 
 
 def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:
-    """Return `answer`. Raises HttpError if its status is neither 200 nor `expected`, or is 200 and it was cut."""
+    """Return `answer`. Raises HttpError if its status is not 200 nor in `expected`, or 200 but cut at `most` bytes."""
     status, where = answer.status, shown(answer.url)
     if status != 200 and status not in expected:
         hint = _HINTS.get(status, ": the problem is on the server" if status >= 500 else "")

@@ -33,7 +33,7 @@ def signed(counts: Counts) -> str:
 
 
 def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Return three counters of the added, removed, and kept but moved specs in `counted`, by words: `in upgrades`."""
+    """Return counters of added, removed, and kept but moved specs in `counted`; their keys are words, `in upgrades`."""
     added, removed, moved = Counter[str](), Counter[str](), Counter[str]()
     for kind, counts in counted:
         if counts.total:
@@ -66,7 +66,7 @@ def accounting(statements: Iterable[Statement]) -> str:
 def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
     """Return the lines of `statement`, or parts of them, that `wants` accepts.
 
-    If it accepts the statement but no line, return all lines; if it refuses a statement about the whole tag, return
+    If `wants` accepts the statement but no line, return all; if it refuses a statement about the whole tag, return
     none.
     """
     is_whole = is_wanted(statement, wants)

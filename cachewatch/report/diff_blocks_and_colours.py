@@ -81,7 +81,7 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
 
 
 def _coloured_again(lines: Iterable[str], text: str, indent: str) -> Iterator[str]:
-    """Yield `lines`, the wrapped `text` without its colours, in these colours; `indent` begins all but the first."""
+    """Yield `lines`, made from `text` without its colours, with the colours; `indent` begins all but the first."""
     code, coloured = "", list[tuple[str, str]]()
     for part in _CODE.split(text):
         if part.startswith("\x1b"):
@@ -410,7 +410,7 @@ def _lost(chosen: Chosen, asked: Requested) -> str:
 
 
 def _reasons(statement: Chosen, asked: Requested) -> str:
-    """Return, in words, which builds of the packages that `statement` lost the tag still has; equal answers once."""
+    """Return, in words, which builds the tag still has of the packages that `statement` lost; equal answers once."""
     chosen, own = set(statement.packages), wording()
     by_reason: defaultdict[str, dict[str, None]] = defaultdict(dict)
     classes = set[LossClass]()

@@ -200,8 +200,7 @@ def _some(
 ) -> str:
     """Return how many binaries newly came into `classes` and, if others were there before, how many are there in all.
 
-    `counts` fills the text, which is `some` or `some_more` in words.toml; `of` is the end of its key, such as
-    `_packages`.
+    `counts` fills the text, which is `some` or `some_more` in words.toml; `of` ends its key, such as `_packages`.
     """
     new, now = (sum(len(own.of(one, is_new=lately)) for one in classes) for lately in (True, None))
     if len(classes) > 1:  # some may have changed from one class to another
@@ -224,8 +223,7 @@ def binaries_said(
 ) -> str:
     """Return what became of the first of `binaries`, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
 
-    `copied`: by package, the day on which readers were asked to copy it. `before`: binaries of the last digest, by
-    key.
+    `copied`: by package, the day on which readers were asked to copy it. `before`: binaries of the last digest, by key.
     """
     shown, more = binaries[:_MOST_BINARIES], len(binaries) - _MOST_BINARIES
     said = [_binary_said(one, words, copied.get(one.need.package, ""), before.get(key_of(one))) for one in shown]

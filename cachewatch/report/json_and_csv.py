@@ -136,7 +136,7 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
 
 
 def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
-    """Return the places of `one` as JSON, each with the id of its statement: of `owners`, or else `whole`.
+    """Return the places of `one` as JSON, each with the id of its statement: from `owners`, or else `whole`.
 
     `whole` is the id of the statement about the whole tag; None if there is none.
     """
@@ -245,7 +245,7 @@ def _members(values: msgspec.Struct | Mapping[str, Any]) -> bytes:
 
 
 def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
-    """Return `specs` as a JSON list; `bodies` has, for each signature, the JSON of a spec behind its hash."""
+    """Return `specs` as a JSON list; `bodies` has, for each signature, the text that follows the hash."""
     parts = [
         f'{{"hash":"{key}"{bodies[signature]}' if known_hash(key) else f'{{"hash":null{bodies[signature]}'
         for key, signature in specs.in_order()

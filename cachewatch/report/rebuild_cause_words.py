@@ -26,7 +26,7 @@ _SHARED = frozenset({What.COMPILER, What.OS, What.TARGET, What.NAMESPACE, What.E
 
 
 def _alike(items: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T]]:
-    """Group `items` with equal causes; only changes of compilers, targets and the like can be equal across packages."""
+    """Group `items` with equal causes (`cause_of`), across packages only for compilers, targets and the like."""
     groups: defaultdict[tuple[What, str, str, str], list[_T]] = defaultdict(list)
     for item in items:
         cause = cause_of(item)
@@ -181,7 +181,7 @@ def _node_json(node: GraphNode) -> dict[str, Any]:
 
 
 def explained_json(package: str, found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return as JSON why the specs `found` of a package were rebuilt; `is_recorded`: are there dependency graphs?"""
+    """Return explanations of rebuilt specs of a package as JSON; `is_recorded`: are there dependency graphs?"""
     answers = [_explanation_json(one) for one in found]
     if len(answers) == 1:
         return _encoded({"recorded": is_recorded, **answers[0]})

@@ -283,8 +283,8 @@ def _matrix(
 ) -> Iterator[str]:
     """Yield `cells`, the numbers of specs, in a line for each version and stack, with a column for each target.
 
-    If there is no room for columns, the targets are listed. The cells in `last` get "!"; if `is_pruned`, those of
-    no stack get "U".
+    If there is no room for columns, targets are listed. Cells in `last` get "!"; if `is_pruned`, those of no stack get
+    "U".
     """
     targets = sorted({target for _, _, target in cells})
     rows = sorted({(version, stack) for version, stack, _ in cells}, key=lambda row: row[1])

@@ -142,7 +142,7 @@ def render(name: str, **context: Any) -> str:
 
 @contextmanager
 def templates_of(folder: Path | None, only: str = "") -> Iterator[Callable[[Sequence[Job]], list[str]]]:
-    """Yield a function that renders jobs with templates in `folder` or else ours; with `only`, that template alone."""
+    """Yield a function that renders jobs with templates in `folder` or else ours; only `only`, if that is not ""."""
     if folder is None:
         yield partial(_render_each, None, only=only)
         return
@@ -159,7 +159,7 @@ def templates_of(folder: Path | None, only: str = "") -> Iterator[Callable[[Sequ
 
 
 def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
-    """Return text and path of a template in `folder`, or else ours, or None. Raises TemplateError if unreadable."""
+    """Return text and path of a template, of `folder` or else ours, or None. Raises TemplateError if unreadable."""
     if not _NAME.fullmatch(name):
         return None  # nothing outside of the two folders is a template
     if folder is not None:

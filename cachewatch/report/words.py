@@ -160,7 +160,7 @@ def replacement(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def _beside(line: Line, most: int) -> Iterator[str]:
-    """Yield versions removed or added beside the newest, `1.3.0 added`; no removed ones that stay somewhere."""
+    """Yield the other versions removed and added, `1.3.0 added`, without removed ones that stay somewhere."""
     story = line.story
     kept = {version for version, _ in story.stays}
     removed = [version for version in story.before if version not in kept]
@@ -183,7 +183,7 @@ def _without(line: Line, most: int) -> str:
 
 
 def staying(line: Line, most: int = MOST_NAMES) -> str:
-    """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or a downgrade's new one was before; or ""."""
+    """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or a new one was before a downgrade; or ""."""
     story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
     # Where none is in `stays`, those that are behind say it alone.
@@ -346,7 +346,7 @@ def name_of(statement: Statement) -> str:
 
 
 def reason_of(loss: Loss, own: Words | None = None, versions: Sequence[str] = ()) -> str:
-    """Return what the tag has after `loss`, `e4s builds it`; `own`: words (None: ours); `versions`: all lost ones."""
+    """Return what the tag still has after `loss`, `e4s builds it`; `versions`, if any, are named instead of its own."""
     key = loss.loss_class.value
     if loss.loss_class is LossClass.OTHER and not loss.there:
         key = "other_variants"

@@ -123,7 +123,7 @@ def _fields(text: str) -> set[str]:
 
 
 def _replace(own: dict[str, Any], theirs: Entry, where: str, table: tuple[str, ...] = ()) -> None:
-    """Replace entries of `own`, table `table` of ours, by `theirs`, from the file `where`. Raises TemplateError."""
+    """Replace entries of `own`, our table at path `table`, by `theirs`, of the file `where`. Raises TemplateError."""
     for name, entry in theirs.items():
         if isinstance(entry, dict) and isinstance(own.get(name), dict):
             _replace(own[name], entry, where, (*table, name))

@@ -311,7 +311,10 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
 
 
 def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, has_targets: bool) -> str:
-    """Return the stacks that lost a package; with systems and (if `has_targets`) targets, unless these are named."""
+    """Return the stacks that lost a package, with their systems and, if `has_targets`, their targets, in words.
+
+    If `is_named`, the heading of the section names systems and targets, so they are left out here.
+    """
     if any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in group):
         return words.text("sections", "everywhere")
     lost, first = [one.lost for one in group], group[0]

@@ -137,7 +137,7 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
 
 
 def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is_copied: bool) -> list[str]:
-    """Return the command that re-concretizes, with comments on who needs it; if `is_copied`, the next are for all."""
+    """Return the command to re-concretize and, as comments, for whom; if `is_copied`, also that the rest is for all."""
     condition = _if_lock(settled, digest, words)
     is_reused = any(one.because in _OLD for one in digest.assessment.actions)
     return [
@@ -218,7 +218,7 @@ def _requirements(specs: Mapping[str, str], digest: Digest, words: Words) -> Ite
 
 
 def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
-    """Return the condition on which `settled`, actions that re-concretize, apply; "" if none, or if said above."""
+    """Return, in words, for which lock files the actions `settled` are; "" for all, or if the text above says it."""
     asked = [one for one in settled if one.because in LOCK_FILES]
     days = [todo.widened(one, digest) for one in asked]
     is_for_some = bool(digest.assessment.required or digest.assessment.to_copy)

@@ -98,7 +98,7 @@ class Clause:
         return self._items(says_staying=True)
 
     def _items(self, *, says_staying: bool, says_where: bool = False, most: int = 2) -> list[str]:
-        """Return the packages in words, on request with old versions that stay and where; up to `most` stacks."""
+        """Return the packages in words, if asked with old versions that stay, and stacks; `most` limits their names."""
         item = self._words.text(self.path, "item")
         items = []
         for fact in self.facts:
@@ -128,7 +128,7 @@ class Clause:
         return list(dict.fromkeys(items))
 
     def _part(self, line: Line, most: int) -> str:
-        """Return to what a change is limited, ` for e4s`, ` of 3 of 6 stacks`, or ""; up to `most` stacks are named."""
+        """Return the stacks or targets to which a change is limited, ` for e4s`, or ""; `most` limits the names."""
         story = line.story
         stacks = sorted({place.stack for place in story.places})
         targets = sorted({place.target for place in story.places if place.target})
@@ -154,7 +154,7 @@ class Clause:
         return self._words.forms(self.path, "subject", self._n, **self._values)
 
     def _listed(self, variants: Sequence[Sequence[str]]) -> list[str]:
-        """Return wordings that name fewer and fewer items and count the rest; each of `variants` words all items."""
+        """Return wordings that name ever fewer items and count the rest; `variants` are texts for all items."""
         n = len(self.items)
         wordings = []
         for outside, count in product((self._outside(), ""), range(min(n, _MOST_ITEMS), 0, -1)):
@@ -433,7 +433,7 @@ def lacking_only_for(statements: Iterable[Statement], words: Words) -> str:
 
 
 def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:
-    """Return a clause for the `facts` of each kind and class, in the order of first facts; `digest` may be None."""
+    """Return clauses on `facts` of `digest` (if any); those of one kind and class share one if it lists packages."""
     groups: dict[object, list[Fact]] = {}
     for number_, fact in enumerate(each for one in facts for each in _by_past(one)):
         own = Clause([fact], words, digest)
@@ -510,7 +510,7 @@ def title(digest: Digest, words: Words) -> str:
 
 
 def _is_named(clause: Clause, text: str, digest: Digest) -> bool:
-    """Tell whether `clause` is a list and the subject `text` names all its items, or an environment's packages."""
+    """Tell whether `clause` is a list and the subject `text` names its items (their packages for an environment)."""
     if not clause.is_list or digest.environment is None:
         return clause.is_list and all(item in text for item in clause.items)
     return clause.packages.issubset(re.findall(r"[^\s,;:]+", text))

@@ -338,7 +338,7 @@ def _branch(action: Action, digest: Digest, words: Words) -> str:
 
 
 def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "", most: int = _MOST_ASKED) -> str:
-    """Return one sentence for a `group` of actions by one command; `prefix` begins its key, `most` limits names."""
+    """Return one sentence for the actions `group` of one command; `prefix` begins its key, `most` limits the names."""
     if group[0].because not in ENVIRONMENT:
         return _action(group[0], digest, words, prefix, most)
     assessment, parts = digest.assessment, list[str]()
@@ -539,7 +539,7 @@ def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
 
 
 def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN, start: str = "or") -> str:
-    """Return what else, replaced since `task`, lock files may name; "" if nothing. `start` begins the texts' keys."""
+    """Return what else lock files may name that was replaced after the day of `task`; or "". `start` begins its key."""
     if task.because not in LOCK_FILES:
         return ""
     told = [] if digest.assessment.due else [name for names in _old_and_rebuilt(digest) for name in names]
