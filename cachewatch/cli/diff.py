@@ -278,7 +278,7 @@ def _by_why(context: click.Context, names: Sequence[str], **options: str | None)
 
 
 def _are_paths(named: tuple[str, str] | None, tags: Sequence[str], *, has_repo: bool) -> bool:
-    """Tell whether both sides are paths. Raises UsageError if they are and a given option has no effect on paths."""
+    """Tell whether both sides, `named`, are paths. Raises UsageError if so and a given option has no effect on them."""
     if named is None or needs_git(*named):
         return False
     if has_repo:
@@ -311,7 +311,7 @@ def _compared(named: tuple[str, str] | None, repository: Repository | None, sele
 def _explained(
     compared: Iterable[Changeset], opened: Repository | None, selection: Selection, stack: ExitStack
 ) -> Iterable[Changeset]:
-    """Return the changesets with causes of rebuilds; `stack` closes the git process that reads dependency graphs."""
+    """Return `compared` with the causes of rebuilds; `stack` closes git. Raises UsageError if `opened` is None."""
     if opened is None:
         raise UsageError("--why compares revisions: files and folders have no dependency graph")
     causes = extensions().hook.causes(repository=stack.enter_context(closing(opened.reopened())))
@@ -329,7 +329,7 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, output: str | None) -> Format:
-    """Return the class of the collector, and the writer, for the format `name`, which may also be "stat"."""
+    """Return the class of the collector, and the writer, for the format `name` (or "stat"); `is_all` cuts no list."""
     if name in ("json", "jsonl"):
         return JsonCollector, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
     if name == "csv":

@@ -27,7 +27,7 @@ C = TypeVar("C", bound=click.Command)
 
 
 def examples(*lines: str, title: str = "Examples:") -> Callable[[C], C]:
-    """Return a decorator that adds `lines` as examples to the end of a command's help."""
+    """Return a decorator that adds `lines` as examples, below `title`, to the end of a command's help."""
 
     def add(command: C) -> C:
         command.epilog = "\n".join([AS_IT_IS, title, *(f"  $ {line}" for line in lines)])

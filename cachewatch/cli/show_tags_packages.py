@@ -445,7 +445,7 @@ def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[st
 def _end(
     listed: Sequence[tables.Listed], what: str, faults: Sequence[Diagnostic], *, format_: str, output: str | None
 ) -> int:
-    """Write `listed` and warn of `faults`; return the exit code: 4 if a document was unreadable, else 0."""
+    """Write a list of `what` and warn of `faults`; return the exit code: 4 if a document was unreadable, else 0."""
     pieces = tables.write_listing(listed, what, format_, terminal.palette(output), terminal.width())
     terminal.write(pieces, output, is_for_people=format_ in ("text", "names"))
     terminal.warn_of(faults)

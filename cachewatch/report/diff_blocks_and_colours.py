@@ -232,7 +232,7 @@ _OWN_EFFECTS = {
 
 
 def _block_of_tag(chosen: Chosen, report: Report, asked: Requested) -> Block:
-    """Return the block of a statement about the whole tag."""
+    """Return the block of `chosen`, a statement about the whole tag."""
     statement, packages = chosen.statement, chosen.packages
     parts = [number(len(packages), "package"), signed(chosen.counts)] if packages else []
     if statement.kind in OF_VALUES:
@@ -450,7 +450,7 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
 
 
 def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    """Yield one block with the values that packages gained or lost and that no other block names, if there are any."""
+    """Yield one block with the values that packages gained or lost and that no block of `chosen` names, if any."""
     # A tag that was added or removed is about all values of its packages.
     own = [one for one in chosen if one.statement.kind not in (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)]
     packages = {package for one in own for package in one.packages}

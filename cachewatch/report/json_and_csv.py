@@ -136,10 +136,7 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
 
 
 def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
-    """Return the places of `one` as JSON, each with the id of its statement: from `owners`, or else `whole`.
-
-    `whole` is the id of the statement about the whole tag; None if there is none.
-    """
+    """Return places as JSON, each with a statement's id: from `owners`, or `whole` (None: none), of the whole tag."""
     places = []
     for members, loss, place, is_owned in one.places:
         known = owners.get((one.package, place))

@@ -40,7 +40,7 @@ NO_VERSION = "(no version)"
 
 
 def number(count: int, noun: str, plural: str = "") -> str:
-    """Return `count` with its noun: 1 spec, 1,204 specs."""
+    """Return `count` with its noun: 1 spec, 1,204 specs; `plural` may be "" if it is `noun` with an s."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
@@ -57,7 +57,7 @@ def first_of(texts: Sequence[str], most: int = MOST_NAMES, rest: str = " and {:,
 
 
 def names(found: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Return the first `most` untrusted names as one text, made safe and cut, and how many more there are."""
+    """Return the first `most` of `found`, untrusted names, as one text, made safe and cut, and count the others."""
     return first_of(_cut(found, most), most)
 
 
@@ -287,13 +287,13 @@ def _compilers(values: Sequence[str]) -> str:
 
 
 def other_values(one: Statement, own: Words, noun: tuple[str, str], most: int = MOST_NAMES) -> str:
-    """Return up to `most` other values that changed with those of `one`: `gcc 13 -> 14 for 4 specs of zlib`."""
+    """Return up to `most` other changes beside `one`: `gcc 13 -> 14 for 4 specs of zlib` (`noun`: specs)."""
     found = [effect for effect in one.effects if effect.attribute]
     return first_of([other_value(effect, own, noun, most) for effect in found], most, by="; ")
 
 
 def other_value(effect: Effect, own: Words, noun: tuple[str, str] = ("spec", "specs"), most: int = MOST_NAMES) -> str:
-    """Return `effect` in words: `gcc 13 -> 14 for 4 specs of zlib`; at most `most` packages are named."""
+    """Return `effect` in words, `gcc 13 -> 14 for 4 specs of zlib` (`noun`: specs); `most` limits the packages."""
     key = {StatementKind.BESIDE: "newly", StatementKind.NO_LONGER: "without"}.get(effect.kind, "")
     values = safe_name(" ".join(map(_value, effect.before or effect.after)))
     change = own.say("migration", key, values=values) if key else change_of_values(effect)
@@ -424,7 +424,7 @@ def moved_to(lost: OwnedLoss, packages: Collection[str]) -> str:
 
 
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
-    """Return what is left of packages that lost a stack or value: `; 50 of its packages have equal builds in e4s`."""
+    """Return what is left of packages that lost a stack or value; `is_of_environment`: they are those of a lock file."""
     parts, for_target = list[str](), ""
     stacks_lost = {lost.place.stack for lost in one.losses}
     new = {*one.after} if one.kind is StatementKind.STACK_MERGED else set[str]()  # equal builds there are not named

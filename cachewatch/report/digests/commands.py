@@ -96,7 +96,7 @@ def _staying(moves: Iterable[Action]) -> list[str]:
 
 
 def _either(commands: Sequence[str], moves: Sequence[Action], words: Words, *, is_whole: bool = False) -> list[str]:
-    """Return `commands`, which make `moves`, as a block and, if readers may stay, another one that copies theirs."""
+    """Return `commands`, which make `moves`, as a block (`_block`) and, if readers may stay, one that copies theirs."""
     moving = _block(commands, words, is_whole=is_whole)
     staying = _staying(moves)
     if not staying:
@@ -150,7 +150,7 @@ def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is
 
 
 def _for_older(newer: Iterable[tuple[str, str]], digest: Digest, urls: Mapping[str, str], words: Words) -> list[str]:
-    """Return the commands with which users of older snapshots move to those in `newer`, pairs of source and tag."""
+    """Return the commands to move from older snapshots to `newer`, pairs of source and tag; `urls` as for `_blanks`."""
     lines: list[str] = []
     for source, tag in newer:
         newest = [one.tag for one in todo.new_snapshots(digest) if one.base == tag and todo.lacks(one)]

@@ -69,7 +69,7 @@ class Contents:
 
 
 def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, contents: Contents | None = None) -> Data:
-    """Return `digest` as plain data for templates, as much as `form` allows; `clean` makes untrusted text safe."""
+    """Return `digest` as plain data, as far as `form` allows; `clean` makes text safe; `contents` are made if None."""
     contents = contents or Contents(digest, words())
     made = _Maker(digest, form, clean, contents.words)
     assessment = digest.assessment

@@ -12,7 +12,7 @@ USUAL_PLATFORM = "linux"
 
 
 def install_line(package: str, version: str, *, spec_hash: str = "", platform: str = USUAL_PLATFORM) -> str | None:
-    """Return the command to install a version, or its build `spec_hash`; None if a shell could misread a name."""
+    """Return the command to install a version (if given, its build `spec_hash`); None if a shell could misread it."""
     if not all(map(is_plain, (package, version, platform, *([spec_hash] if spec_hash else ())))):
         return None
     build = f"/{spec_hash[:7]}" if spec_hash else ""

@@ -603,7 +603,7 @@ def as_subject(title: str, prefix: str) -> str:
 
 
 def subject_prefix(subscription: str, *, is_urgent: bool = False, is_notice: bool = False) -> str:
-    """Return the part of a mail's subject before the title: `[URGENT ml] `."""
+    """Return what begins the subject of a mail: `[URGENT ml] `, or for notices (`is_notice`) `[cachewatch] `."""
     if is_notice:
         return "[cachewatch] "
     name = subscription if len(subscription) <= _LONGEST_PREFIX else f"{subscription[: _LONGEST_PREFIX - 3]}..."

@@ -195,7 +195,7 @@ def new_snapshots(digest: Digest) -> list[ComparedTag]:
 
 
 def lacks(tag: ComparedTag) -> bool:
-    """Tell whether a new snapshot lacks packages of the snapshot before."""
+    """Tell whether the new snapshot `tag` lacks packages of the snapshot before."""
     return bool(lost_packages(tag.statements))
 
 
