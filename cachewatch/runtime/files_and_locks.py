@@ -87,7 +87,7 @@ def user_name(number: int) -> str:
 
 @contextmanager
 def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
-    """Yield a descriptor of the folder `path`; make missing folders from `base` down, and refuse links below `base`."""
+    """Yield a descriptor of the folder `path`, made from `base` down for files of `mode`; refuse links below `base`."""
     top = _made_and_opened(str(base), None, mode=mode)
     with entered(top, path.relative_to(base).parts, partial(_made_and_opened, mode=mode)) as folder:
         about = os.fstat(folder)
@@ -127,7 +127,7 @@ def read(path: Path) -> bytes | None:
 
 
 def _made_and_opened(name: str, folder: int | None, *, mode: int) -> int:
-    """Open or make the folder `name` in the open `folder`; if that is None, `name` is a path and may contain links."""
+    """Open or make the folder `name`, for files of `mode`, in `folder`; if that is None, `name` is a path."""
     flags = FOLDER if folder is None else FOLDER | os.O_NOFOLLOW
     try:
         return os.open(name, flags, dir_fd=folder)

@@ -62,7 +62,7 @@ class Log:
 
 
 def open_log(form: str = "text", stream: TextIO | None = None, level: int = logging.INFO) -> Log:
-    """Set up logging of lines in `form` (`text` or `json`) to `stream`, by default stderr, and return the log."""
+    """Set up a log in `form` (`text` or `json`), from `level` up, to `stream` (None: stderr), and return it."""
     handler = logging.StreamHandler(stream or sys.stderr)
     render = JSONRenderer(serializer=json.dumps, default=str) if form == "json" else _text
     processors = [ProcessorFormatter.remove_processors_meta, _tidy, render]

@@ -165,7 +165,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _compared_range(
         self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases, restored: Restored
     ) -> tuple[TagNews, ...]:
-        """Compare the tags in `gap`, each new snapshot in `snapshots` (by tag) with the earlier one given there."""
+        """Compare the tags in `gap`, new ones in `snapshots` (by tag) with the earlier one there; see `compared`."""
         new = {tag for one in snapshots.values() for tag in (*one.others, *one.unnamed)}
         others = gap.tags - snapshots.keys() - new
         news = self.compared(gap.base, self.newest, others.__contains__, bases, restored, steps=steps) if others else ()
@@ -222,7 +222,11 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         bases: Bases,
         back: Mapping[str, Mapping[str, Sequence[Departure]]],
     ) -> Iterator[Departure]:
-        """Yield removals that `news` shows, and of whole tags in `gap`; for packages in `back`, with the first date."""
+        """Yield the removals that `news` shows, and those of whole tags in `gap`.
+
+        Packages in `back` keep the date of their first removal. `steps` are the revisions of `gap`; `bases` are those
+        that replaced the first one, by tag and package.
+        """
         departures = Departures(self.source.name, steps)
         departed: list[Departure] = []
         for each in news:

@@ -278,7 +278,7 @@ def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: d
 def write_decision(
     connection: Connection, context: Context, stream: Stream, state: StreamState, decision: StreamDecision
 ) -> bool:
-    """Write a decision; if `state` has changed, write nothing and return False, so that the next pass decides again."""
+    """Write a decision; if the stored state is not `state` any more, write nothing and return False to decide again."""
     stored = read_stream(connection, stream)  # of this, polls and alerts may have changed
     if replace(stored, sources=state.sources, is_failing=state.is_failing) != state:
         return False

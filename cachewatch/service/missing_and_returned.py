@@ -380,15 +380,12 @@ class Returns(Struct, frozen=True):
         return packages_of(self.repository, revision, point.tag)
 
 
-# A package, its documents with their contents, and the places that each but the first and the last still had.
+# A package, its documents and their contents (the last is the newest), and places that all between still had.
 _Lost = tuple[str, Sequence[tuple[Blob, Content]], Sequence[str]]
 
 
 def _with_places(lost: Sequence[_Lost]) -> list[bytes | None]:
-    """Return the first document of each package, with the lost places that later ones still had; None if impossible.
-
-    The last document is the newest one.
-    """
+    """Return the first document of each package, plus lost places that later ones still had; None if impossible."""
     return [_with_places_of(*each) for each in lost]
 
 

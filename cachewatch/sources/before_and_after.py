@@ -84,7 +84,7 @@ def _list_revision(repository: Repository, name: str, others: list[Listing], wan
 
 
 def _match(old: list[Listing], new: list[Listing], wanted_tag: Wanted) -> list[tuple[Listing, Listing]]:
-    """Pair the tags of both sides by name, or the only tags of both. Raises UsageError if nothing matches."""
+    """Pair the listings of both sides by wanted tag, or the only two of them. Raises UsageError if nothing matches."""
     old, new = folders.with_unread(old, new), folders.with_unread(new, old)
     if len(old) == 1 and len(new) == 1:
         pair = old[0], new[0]

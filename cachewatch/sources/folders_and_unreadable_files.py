@@ -118,7 +118,7 @@ def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
 
 
 def list_path(name: str, layout: Layout = ANYWHERE) -> list[Listing]:
-    """List the documents at `name`, with one listing for each tag. Raises UsageError if there are none."""
+    """List the documents at `name` that `layout` allows, one listing for a tag. Raises UsageError if there are none."""
     folder = Path(name)
     if not folder.is_dir():
         return [_list_file(name)]
@@ -190,7 +190,7 @@ def _list_catalogue(name: str) -> list[Listing]:
 
 
 def with_note(listing: Listing, path: str, message: str) -> Listing:
-    """Return a copy of the listing with a note about `path` added."""
+    """Return a copy of the listing with the note `message` about `path` added."""
     note = Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False)
     return replace(listing, diagnostics=(*listing.diagnostics, note))
 
@@ -203,7 +203,7 @@ def _list_tag(name: str, folder: str, tag: str, *, is_one_tag: bool = False) -> 
 
 
 def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
-    """List all documents below `name`. If there are none, raises an error that says what is there."""
+    """List the documents below `name` that `layout` allows; if there are none, raise an error with what is there."""
     root = f"{name.rstrip('/')}/"
     unread: dict[str, str] = {}
     entries = sorted(_walk(root, unread))

@@ -68,12 +68,12 @@ class DeliveryState(StrEnum):
 
     QUEUED = "queued"
     SENDING = "sending"
-    DEFERRED = "deferred"
+    DEFERRED = "deferred"  # failed, and tried again later
     SENT = "sent"
-    DEAD = "dead"
-    SUPPRESSED = "suppressed"
-    HELD = "held"
-    DROPPED = "dropped"
+    DEAD = "dead"  # failed for good
+    SUPPRESSED = "suppressed"  # kept, because its address refused several digests
+    HELD = "held"  # until an operator releases its digest
+    DROPPED = "dropped"  # never sent
 
     @classmethod
     def _missing_(cls, value: object) -> "DeliveryState":  # noqa: ARG003  the contract of an Enum
@@ -244,7 +244,7 @@ def find(
     digest_key: str | None = None,
     limit: int | None = None,
 ) -> list[Delivery]:
-    """Return the deliveries that match all given conditions, newest first, at most `limit` if that is given."""
+    """Return deliveries that match all conditions (None and () match any), newest first; at most `limit` if given."""
     where = {"channel": channel, "target": target, "digest": digest_key}
     query = select(*_ABOUT).filter_by(**{name: value for name, value in where.items() if value is not None})
     if wanted := tuple(states):

@@ -208,7 +208,7 @@ class HeldDigest(DigestSummary, frozen=True, kw_only=True):
 
 
 def store_holds(connection: Connection, subscription: str, stream: str, new: Iterable[Hold]) -> None:
-    """Replace the stored events for which the digest of a stream is held by `new`."""
+    """Store `new` as the events for which the digest of a stream is held, in place of the stored ones."""
     where = {"subscription": subscription, "stream": stream}
     connection.execute(delete(holds).filter_by(**where))
     for hold in new:
@@ -269,7 +269,7 @@ def plan(connection: Connection, subscription: str, stream: str, schedule: str, 
 
 
 def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:
-    """Mark a slot as done; `digest` is the key of the digest made for it, or None."""
+    """Mark a slot as done; `digest` is the key of the digest made for it, None if none was made."""
     connection.execute(update(slots).filter_by(id=slot.id).values(done_at=now, digest=digest))
 
 

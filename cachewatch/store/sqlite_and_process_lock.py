@@ -204,7 +204,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _missing(path: Path, problem: str = "there is no state yet") -> StateError:
-    """Return the error that `path` has no state (`problem`); with clones beside it, that its state was lost."""
+    """Return the error that `path` has no state: `problem` or, if clones are beside it, that the state is lost."""
     advice = "run `cachewatch once` first"
     if any(path.parent.glob("sources/*.git")):
         problem, again = "the state is lost, but its clones are there", "which may report again what was reported"

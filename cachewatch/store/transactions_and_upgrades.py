@@ -46,7 +46,7 @@ class Database(ABC):
         self._engine.dispose()
 
     def lead(self, owner: str) -> bool:  # noqa: ARG002  where hosts share nothing, the lock of the folder is enough
-        """Make this process (`owner`) lead a shared state; return whether it did not yet. Raises AnotherInstance."""
+        """Make this process (`owner`) lead a shared state; return True if it just began to. Raises AnotherInstance."""
         return False
 
     def job(self) -> AbstractContextManager[None]:
