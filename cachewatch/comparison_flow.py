@@ -117,10 +117,10 @@ def _batches(
 
 def _compare_batch(
     selection: Selection,
-    make_collector: Callable[[], Collector],
+    make_collector: Callable[[], Collector],  # for the output format
     is_pruned: bool,
     others: frozenset[str],
-    contents: Iterable[Read],
+    contents: Iterable[Read],  # pairs of documents with their contents
 ) -> Batch:
     """Compare documents; return the tally and the collected changes. Packages in `others` are not selected.
 
@@ -174,7 +174,7 @@ def select_package(  # noqa: PLR0917
     selection: Selection,
     tally: Tally,
     collector: Collector,
-    make_collector: Callable[[], Collector],
+    make_collector: Callable[[], Collector],  # makes one for a single package that is held
 ) -> None:
     """Count the selected part of a package's change in `tally`; add it to `collector` if one of its kinds is selected.
 
@@ -284,7 +284,7 @@ def statements_on(
 
 
 def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judgement:
-    """Judge the whole tag, also what is not selected; if `is_counted`, also count the items of its statements."""
+    """Judge the whole tag by `tally`, also what is not selected; if `is_counted`, count items of statements, too."""
     comparison, pair, *_ = compared
     lost, gained = tally.seen.moved_stacks()
     before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})

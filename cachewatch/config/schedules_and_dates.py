@@ -154,7 +154,7 @@ _MONTHS = {"month": 1, "year": 12}
 
 
 def as_datetime(text: str, now: datetime) -> datetime | None:
-    """Return the time in `text`, such as `3 days ago`, or the end of a day, such as `10 Mar 2025`; None for neither."""
+    """Return the time that `text` means at `now`: `3 days ago`, or the end of the day `10 Mar 2025`; or else None."""
     text = text.strip().lower()
     if text in ("today", "yesterday"):
         return _end_of((now - timedelta(days=text == "yesterday")).date())

@@ -136,7 +136,7 @@ class Source(ConfigSection):
 
     @property
     def public_address(self) -> str:
-        """The URL of the repository, if readers of digests may open it, or ""."""
+        """The URL of the repository, if readers of digests may open it; "" if they may not."""
         return self.address if self.type == "git" and _PUBLIC.fullmatch(self.address) else ""
 
     @property

@@ -217,7 +217,7 @@ class Problems(msgspec.Struct):
     half_read: set[str] = set()  # stacks of documents that cannot be read on the other side
 
     def note(self, package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> None:
-        """Record what is wrong with the two documents of a package; what is wrong with both only once."""
+        """Record what is wrong with `before` and `after`, documents of `package`; if both have it, only once."""
         for one, other in ((before, after), (after, before)):
             if isinstance(one, Document) and isinstance(other, Diagnostic):
                 self.half_read.update(one.facts["stacks"])
@@ -241,7 +241,7 @@ class Problems(msgspec.Struct):
             self.unreadable.append(problem)
 
     def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
-        """Record `message` about the later document, which is compared nevertheless; do nothing if it is ""."""
+        """Record `message` (of `kind`) on the later document, which is compared; if `message` is "", do nothing."""
         if message and documents.after is not None:
             diagnostic = Diagnostic(documents.after.path, kind, message, is_loss=False)
             self.by_package.append((documents.package, diagnostic))

@@ -240,7 +240,7 @@ _decode_tag = msgspec.json.Decoder(dict[str, GraphNode]).decode
 
 
 def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) -> EncodedIngredients:
-    """Encode ingredients for `write_package_graph`; hashes that begin with one of `shared` are not shortened."""
+    """Encode `made_of` for `write_package_graph`; hashes that begin with one of `shared` are not shortened."""
     ingredients, below = made_of
     return to_json(ingredients), to_json([name_of(spec_hash, shared) for spec_hash in below])
 

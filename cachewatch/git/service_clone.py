@@ -55,8 +55,8 @@ class ServiceClone:
         branch: str | None = None,  # by default, that of HEAD
         *,
         timeout: float = 600.0,  # seconds for all of one update; a first clone may take hours
-        access: Access | None = None,
-        layout: Layout = ANYWHERE,
+        access: Access | None = None,  # credentials
+        layout: Layout = ANYWHERE,  # where documents lie
         wanted_tag: Wanted = lambda _: True,  # selects tags whose newest documents are always fetched
     ) -> None:
         """Prepare the clone. Raises RefusedAddress if `address` has a password or could make git run a command."""
@@ -179,7 +179,7 @@ class ServiceClone:
         return Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
 
     def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
-        """Fetch the branch of `tip` into `folder` until it is up to date; point HEAD at it; return its newest one."""
+        """Fetch the branch of `tip` into `folder` until it is up to date, and point HEAD at it; return its new tip."""
         is_partial = not remote.is_path or upkeep.is_partial(folder)
         for _ in range(_ATTEMPTS + 1):
             ref = f"refs/heads/{tip.branch}"
@@ -194,7 +194,7 @@ class ServiceClone:
         raise SourceError(f"{remote.name}: the branch {tip.branch!r} moves on faster than it can be fetched")
 
     def _make_whole(self, remote: Remote, folder: Path, commit: str) -> None:
-        """Fetch the documents of `commit` that the clone lacks. Raises UnknownRevision if it lacks `commit` itself."""
+        """Fetch the documents of `commit` that `folder` lacks. Raises UnknownRevision if it lacks `commit` itself."""
         if commit == self._whole and folder == self.folder:
             return
         if _commit_of(folder, commit) is None:

@@ -88,8 +88,8 @@ def compare_revisions(
     before: Revision,
     after: Revision,
     *,
-    wanted_tag: Wanted,
-    wanted_package: Wanted,
+    wanted_tag: Wanted,  # which tags to compare if neither revision names one
+    wanted_package: Wanted,  # which packages to compare
     bases: Bases = MappingProxyType({}),  # their documents replace those of `before`
     restored: Restored = MappingProxyType({}),  # likewise
     trees: CompareTrees = TreeDifference,  # finds how two trees differ; this and `count` may cache results
@@ -149,14 +149,14 @@ def compare_revisions(
 
 
 def list_revision(repository: Repository, revision: Revision, wanted_package: Wanted) -> Listing:
-    """List the documents of one tag of `revision`: the tag that it names, else its only tag, else develop."""
+    """List the wanted documents of one tag of `revision`: the tag that it names, else its only tag, else develop."""
     trees = tags_of(repository, revision).ids
     tag = revision.tag or (next(iter(trees)) if len(trees) == 1 else DEFAULT_TAG)
     return list_tree(repository, revision, tag, tree_of(repository, revision, tag, trees), wanted_package)
 
 
 def list_tree(repository: Repository, revision: Revision, tag: str, tree: str, wanted_package: Wanted) -> Listing:
-    """List the documents of `tag` in `revision`; `tree` is the id of the git tree with its packages."""
+    """List the wanted documents of `tag` in `revision`; `tree` is the id of the git tree with the tag's packages."""
     found = TreeDifference(repository, (tag, tag), None, tree).chosen(wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
     of_tree = (replace(each, side="") for each in found.diagnostics)  # it is only one side
@@ -214,7 +214,7 @@ def _tree_in(repository: Repository, commit: str, tag: str, others: Collection[s
 
 
 def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
-    """Return the id of the commit that gave the document the content that it has in `commit`; "" if unknown."""
+    """Return the id of the commit that wrote the document of `package` as it is in `commit`; "" if unknown."""
     document = document_in(repository, commit, tag, package)
     while isinstance(document, Blob):
         writer = repository.run(["rev-list", "-1", commit, "--", f":(literal){document.path}"]).decode().strip()

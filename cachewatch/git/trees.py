@@ -148,7 +148,7 @@ class TreeDifference:
         return tuple(intern(name.decode()) for (name, _), entry in zip(self._same, entries, strict=False) if entry)
 
     def _compare(self, names: Sequence[bytes], old: TreeEntries, new: TreeEntries) -> frozenset[bytes]:
-        """Record the differing and unreadable documents of packages; return the names of those with equal documents."""
+        """Record differing and unreadable documents of the packages `names`; return the packages with equal ones."""
         same = []
         trees = (tree_of_entry(side.get(name)) for name in names for side in (old, new))
         entries = _document_entries(self._repository, trees)
@@ -370,7 +370,7 @@ def catalogue_of(repository: Repository, commit: str, others: Collection[str] = 
 
 
 def catalogues_of(repository: Repository, commits: Sequence[str]) -> Iterator[str | None]:
-    """Yield `catalogue_of` each commit; the files of several commits are read together, which is faster."""
+    """Yield what `catalogue_of` returns for each of `commits`; files of several are read together, which is faster."""
     for start in range(0, len(commits), _REVISIONS_AT_ONCE):
         some = commits[start : start + _REVISIONS_AT_ONCE]
         _locate(repository, [commit for commit in some if not stored_catalogue(repository, commit)])

@@ -142,7 +142,7 @@ class WebMirror:
     _missing: tuple[int, ...] = (403, 404)
 
     def __init__(self, url: str, headers: Mapping[str, str], limits: RequestLimits, max_index: int) -> None:
-        """Send `headers` with every request; `max_index` is the largest size of a file, in bytes."""
+        """Send `headers` with every request, within `limits`; `max_index` is the largest size of a file, in bytes."""
         self._url, self._headers, self._client = url, dict(headers), Client(limits)
         self.where, self.max_index = shown(url), max_index
 
@@ -328,7 +328,7 @@ def _layer_of(content: bytes, where: str) -> _Blob:
 
 
 def read_manifest(content: bytes, where: str) -> BlobManifest:
-    """Decode a manifest, signed or not; signatures are not checked, because nothing is installed from it."""
+    """Decode the manifest from `where`, signed or not; signatures need no check, as nothing is installed from it."""
     if content.lstrip().startswith(_SIGNED):
         content = b"{" + content.partition(b"{")[2].partition(_SIGNATURE)[0]
     return decoded(content, BlobManifest, f"{where}: is not a manifest of a build cache")
@@ -343,7 +343,7 @@ def decoded(content: bytes, kind: type[Value], refusal: str) -> Value:
 
 
 def fetch_blob(mirror: CacheMirror, path: str, checksum: str, compression: str = "") -> bytes:
-    """Return the blob at `path`, unpacked by `compression` ("": gzip or none). Raises SourceError if it is damaged."""
+    """Return the blob at `path`, unpacked by `compression` ("": gzip or none). Raises SourceError on bad `checksum`."""
     where = f"{mirror.where}/{path}"
     file = mirror.get(path)
     if file is None:

@@ -144,7 +144,7 @@ class _Work(Struct):
             self.fresh |= published.fresh
 
     def commit(self, address: str, now: datetime) -> str | None:
-        """Commit the revision and return its hash, or None if nothing differs from the newest revision."""
+        """Commit the revision, which names `address`; return its hash, or None if it equals the newest revision."""
         content = self.recording.file(TAGS_FILE)
         before = read_tags_file(content) if content is not None else {}
         if (stacks := {**before, **self.stacks}) != before:

@@ -162,7 +162,7 @@ class GraphStep:
         return tuple(sorted(name for name, tree in self.after.folders.items() if self.before.folders.get(name) != tree))
 
     def explain_packages(self, wanted: Callable[[str], bool]) -> Iterator[Explanation]:
-        """Yield `explain_all` of each package that `wanted` accepts and that changed; leave out unreadable packages."""
+        """Yield explanations of new specs of each changed package that `wanted` accepts; skip unreadable packages."""
         for package in filter(wanted, self.packages):
             try:
                 yield from self.explain_all(package)

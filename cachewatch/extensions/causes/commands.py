@@ -266,7 +266,7 @@ _Answer = tuple[Callable[[], bytes], WhyReport]  # as JSON, and for people
 
 
 def _of_spec(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> _Answer:
-    """Return why the specs that `text` means have other hashes than their predecessors."""
+    """Return why the specs that `text` means differ from their predecessors; the arguments are as for `find_asked`."""
     (package, hashes), before, after = asked_specs.find_asked(repository, text, tag, between, rev)
     if before is None:
         said = "was there in the first recorded revision; there is no predecessor to compare with."
@@ -290,7 +290,7 @@ def _require_graphs(step: asked_specs.GraphStep, found: Sequence[Explanation]) -
 
 
 def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) -> _Answer:
-    """Return the differences and the stacks of the two specs whose hashes begin with `texts`."""
+    """Return the differences and the stacks of the two specs of `tag` at `rev` whose hashes begin with `texts`."""
     revision = resolve(repository, rev)
     tag = revision.tag or tag
     tree_of(repository, revision, tag)

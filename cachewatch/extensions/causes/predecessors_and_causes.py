@@ -55,7 +55,7 @@ class _GraphSpec(NamedTuple):
 def _compare_specs(
     old: GraphNode, new: GraphNode, before: Graph, after: Graph
 ) -> tuple[Sequence[Cause], Sequence[tuple[Dependency, Dependency]]]:
-    """Return how two specs of a package differ themselves, and pairs (old, new) of their dependencies."""
+    """Return how two specs differ themselves, and pairs of their dependencies; `before` and `after` are the graphs."""
     had, has = _GraphSpec(old, old.dependencies, before), _GraphSpec(new, new.dependencies, after)
     compilers = _compiler_changes(had, has)
     is_rewritten = had.names_its_compiler is not has.names_its_compiler
@@ -193,7 +193,7 @@ class Walk:
         return best
 
     def paths(self, package: str, before: str, after: str) -> Causes:
-        """Return the causes, each with the shortest path: packages from `package` down to the one that differs."""
+        """Return the same causes, each with the shortest path: packages from `package` to the one that differs."""
         asked = self._pair(package, before, after)
         left = self._find(asked)
         if left == _TOO_MANY:
@@ -236,7 +236,7 @@ class Walk:
         return old is None or new is None or old.hash != new.hash
 
     def _pair(self, package: str, before: str, after: str) -> SpecPair:
-        """Return the pair with its hashes written as dependents write them, so that it is compared only once."""
+        """Return a pair with the hashes as dependents write them, mostly shortened, so that it is compared once."""
         sides = zip(self._graphs, (before, after), strict=True)
         # A shortened hash is not found where several specs share it.
         old, new = (graphs.name_of(h) if graph.find(package, graphs.name_of(h)) else h for graph, h in sides)

@@ -145,7 +145,7 @@ def _lives(index: Index, rows: Iterable[_Presence]) -> Iterator[Sequence[_Presen
 
 
 def _goes_on(index: Index, before: _Presence, after: _Presence) -> bool:
-    """Tell whether a hash means the same spec in two successive rows of a document."""
+    """Tell whether a hash means the same spec in `before` and `after`, two successive rows of one document."""
     if is_same_spec(before.spec, after.spec, NOTHING):
         return True
     # Values that the whole document did not give then, or does not give now, are no difference.
@@ -259,7 +259,7 @@ class BestSnapshots(Struct, frozen=True, tag_field="schema", tag="cachewatch.bes
 def find_best(
     index: Index, hashes: Collection[str], *, most: int | None = None, takes_tag: Wanted = lambda _: True
 ) -> BestSnapshots:
-    """Sort the tags that `takes_tag` accepts by how many of `hashes` they had at once; return the first `most`."""
+    """Sort tags that `takes_tag` accepts by how many of `hashes` they had at once; return the first `most`, or all."""
     wanted = set(hashes)
     spans: defaultdict[str, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for spec_hash in wanted:
@@ -281,7 +281,7 @@ def find_best(
 
 
 def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
-    """Return the greatest number of hashes at one time, and the last span with it; `spans` has a list for each hash."""
+    """Return the greatest number of hashes at once before `end`, and its last span; `spans` has a list for each one."""
     changes = Counter[int]()
     for of_hash in spans:
         for first, last in joined(of_hash):

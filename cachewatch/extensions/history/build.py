@@ -141,7 +141,7 @@ class IndexUpdate(Struct, frozen=True):
 def bring_up_to_date(
     repository: Repository, path: Path, engine: Engine, *, progress: IndexProgress = _TELL_NOBODY, end: str = "HEAD"
 ) -> IndexUpdate:
-    """Index all revisions up to `end`; `engine` reads documents. Raises AnotherInstance if the index is locked."""
+    """Index all revisions up to `end` in the file `path`; `engine` reads them. Raises AnotherInstance if locked."""
     schema.check_is_index(path)
     with locked(path), closing(schema.open_for_writing(path)) as connection, schema.translating_errors(path):
         return _IndexBuild(repository, path, connection, engine, progress).run(first_parents(repository, end))

@@ -174,7 +174,7 @@ def _pin(answer: lives.BestSnapshots, mirror: str | None, repo: str | None, *, i
 
 
 def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
-    """Return the revisions' numbers, -1 for a `since` that is None or before all; print a note if none is between."""
+    """Return the revisions' numbers, -1 for a `since` that is None or before all; print a note if none lies between."""
     first = -1 if since is None else index.number_of(since, may_precede=True)
     last = index.number_of(until)
     if first >= last:

@@ -131,7 +131,7 @@ def baseline_of(index: Index, package: int, tag: int) -> int | None:
 def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tuple[Signature, Span]]:
     """Yield the signature and the span of each group of specs that were added together, up to revision `until`.
 
-    Equal versions are spelled alike. The span ends at OPEN if the specs are still there.
+    `package` and `tag` are ids. Equal versions are spelled alike. The span ends at OPEN if the specs are still there.
     """
     query = """SELECT DISTINCT build, stacks, first, coalesce(last, ?) FROM interval
         WHERE package = ? AND tag = ? AND first <= ?"""
@@ -190,7 +190,7 @@ class RevisionLog(Struct, frozen=True, tag_field="schema", tag="cachewatch.log/2
 
 
 def find_log(index: Index, tag: str, package: str | None, since: int, until: int, *, most: int | None) -> RevisionLog:
-    """Return the newest `most` revisions, after `since` up to `until`, that changed `tag`, or its package `package`."""
+    """Return the newest `most` (None: all) revisions after `since` to `until` that changed `tag` or its `package`."""
     package_id = None if package is None else index.known_id("package", package)
     values = {"since": since, "until": until, "tag": index.known_id("tag", tag), "package": package_id}
     numbers = sorted(_revisions(index, values), reverse=True)
@@ -314,7 +314,7 @@ class Churn(Struct, frozen=True, tag_field="schema", tag="cachewatch.churn/1"):
 
 
 def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most: int | None = None) -> Churn:
-    """Count the specs added and removed after revision `since` up to `until`; `by` is "package" or "stack"."""
+    """Count specs added and removed in `tag` after `since` up to `until`; `by` is "package" or "stack"."""
     values = {"tag": index.known_id("tag", tag), "since": max(since, 0), "until": until}
     rows = [ChurnRow(*row) for row in index.rows(QUERIES[by], values)]
     begin, revisions = index.point(since) if since >= 0 else None, max(until - max(since, 0), 0)

@@ -222,7 +222,7 @@ def open_for_reading(path: Path, patience: float = PATIENCE) -> sqlite3.Connecti
 
 @contextmanager
 def _connecting(path: Path, mode: str, patience: float) -> Iterator[tuple[sqlite3.Connection, int]]:
-    """Yield a connection and the version of its tables (0: none); close the connection if the block raises an error."""
+    """Yield a connection in SQLite's `mode`, and the version of its tables (0: none); close it if the block fails."""
     with translating_errors(path), ExitStack() as undo:
         place = f"{path.absolute().as_uri()}?mode={mode}"
         connection = sqlite3.connect(place, uri=True, isolation_level=None, timeout=patience)

@@ -310,7 +310,7 @@ class Follower:
         return ""
 
     def _note(self, version: Version, specs: dict[str, Signature], form: CompilerForm) -> None:
-        """Record what a readable version, or the removal of the document, changed."""
+        """Record what a readable version, or the removal of the document, changed; `specs` are those it has now."""
         known = self._found.document
         is_there, was_there = version.blob is not None, known is not None and known.blob is not None
         is_baseline = is_there and (self._is_unread or version.revision == 0)

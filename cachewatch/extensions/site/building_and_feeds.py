@@ -94,7 +94,7 @@ def _entry(
 
 
 def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[FeedEntry], since: datetime | None) -> View:
-    """Return the values of a feed; `home` is the address, relative to the feed, of the page that it belongs to."""
+    """Return the values of a feed; `name` becomes its id, `home` is the relative address of its page."""
     # The feed must change only if an entry does: without entries, it is as old as the history.
     updated = entries[0].updated if entries else timestamp(since or _UNKNOWN)
     return {"feed": Feed(id=_id(name), title=markup(title), updated=updated, page=home), "entries": entries}
@@ -215,10 +215,10 @@ def build(
     digests: Iterable[RenderedDigest],
     feeds: Mapping[str, str] = {},  # addresses of Atom feeds, relative to the site or absolute, by subscription
     *,
-    title: str,
-    sources: Sources = _NO_SOURCES,
-    jobs: int = 1,
-    progress: Callable[[int], None] = lambda _: None,
+    title: str,  # of the site
+    sources: Sources = _NO_SOURCES,  # addresses of binaries and of pages about packages
+    jobs: int = 1,  # number of processes
+    progress: Callable[[int], None] = lambda _: None,  # gets numbers of pages that were written
 ) -> tuple[int, int, int]:
     """Write the site of `catalogue` and `digests`; return the numbers of files written, unchanged and removed."""
     digests = sorted(digests, key=lambda digest: (digest.created, digest.key), reverse=True)

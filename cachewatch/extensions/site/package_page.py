@@ -82,7 +82,7 @@ def _named(words: Sequence[str], most: int) -> str:
 
 
 def install_of(package: str, tag: str, present: Present, sources: Sources) -> View | None:
-    """Return commands to install the newest version, in the build that most stacks have; None if there is no build."""
+    """Return commands to install the newest version of `present`, as most stacks build it; None if none builds it."""
     built = [build for build in present.builds if build.signature.stacks and build.version]
     if not built:
         return None

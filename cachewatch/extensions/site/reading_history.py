@@ -238,7 +238,7 @@ class ContentsReader:
 
 
 def _with_causes(repository: Repository, report: Report, number: int, causes: dict[str, PackageCauses]) -> Report:
-    """Return `report` with causes of rebuilds, and store those of each rebuilt package in `causes`, with `number`."""
+    """Return `report` with causes of rebuilds; store them in `causes` by package, with the `number` of the revision."""
     before, after = ((side.revision or "", side.tag or "") for side in (report.before, report.after))
     step = None
     with suppress(DocumentError):  # a graph that cannot be read has no causes
