@@ -150,7 +150,7 @@ class Reader(Protocol):
     """Reads the contents of documents from a source, in order."""
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
-        """Yield the bytes of each blob, in order, or a text that says why it cannot be read. Raises SourceError."""
+        """Yield the bytes of each blob, in order, or a text that says why it is unreadable. Raises SourceError."""
 
     def reopened(self) -> "Reader":
         """Return another reader of the same blobs, for another process."""

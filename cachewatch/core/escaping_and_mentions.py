@@ -119,7 +119,7 @@ _COMMAND = re.compile(r"Command: (?:cachewatch|git|spack) ")
 
 
 def chat_markdown(text: str, chat: str, *, is_start: bool = True) -> str:
-    """Return `text`, a line or a part of one, escaped for `chat` (discord, ...); `is_start`: it begins the line."""
+    """Return `text`, a line or part of one, escaped for `chat` (discord, mattermost); `is_start`: it begins a line."""
     within, at_start = _MARKUP[chat]
     first = ""
     if is_start and (found := re.match(at_start, text)):

@@ -96,7 +96,10 @@ def is_plain(pattern: str) -> bool:
 
 
 def matcher(pattern: str) -> Matches:
-    """Return a test of names by `pattern` (without !): a glob fits all, an expression a part. Raises UsageError."""
+    """Return a function that tells whether a name matches `pattern` (without !). Raises UsageError if it is invalid.
+
+    A glob must match the whole name, a regular expression any part of it.
+    """
     if not is_expression(pattern):
         return re.compile(translate(pattern)).fullmatch
     import re2  # noqa: PLC0415  large, and seldom needed
@@ -163,7 +166,7 @@ class Selection(Struct, frozen=True, kw_only=True):
         return self.versions.is_open or any(map(self.versions, signature.versions))
 
     def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
-        """Tell whether a change of these `kinds` is selected; if they are empty, whether no kind is filtered.
+        """Tell whether a change of these `kinds` is selected; if there are none, only if kinds are not filtered.
 
         A change is left out if one of its `own` kinds, by which reports name it, is excluded, or if its package was
         added or removed and package-added or package-removed is excluded.

@@ -212,14 +212,13 @@ class _Changed(Struct, frozen=True, kw_only=True):
     """The fields that Items, and a Line about them, have in common."""
 
     package: str
-    left: frozenset[str] = frozenset()  # stacks that they left
-    joined: frozenset[str] = frozenset()  # stacks that they joined
-    staying: frozenset[str] = frozenset()  # of these stacks, those that have the version before and after
-    even: frozenset[str] = (
-        frozenset()
-    )  # of these stacks, those that have as many equal builds, shared with others or not
-    stacks: frozenset[str] = frozenset()  # all that have or had them
-    machines: frozenset[str] = frozenset()  # names of those for which their places had no build before
+    left: frozenset[str] = frozenset()  # stacks that the items left
+    joined: frozenset[str] = frozenset()  # stacks that the items joined
+    staying: frozenset[str] = frozenset()  # of `left` and `joined`, those that have the version before and after
+    # Of `left` and `joined`, those that have as many equal builds as before, shared with other stacks or not.
+    even: frozenset[str] = frozenset()
+    stacks: frozenset[str] = frozenset()  # all stacks that have or had the items
+    machines: frozenset[str] = frozenset()  # names of the machines for which their places had no build before
     counts: Counts = Counts()
     kinds: frozenset[Kind] = frozenset()
 

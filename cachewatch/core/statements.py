@@ -141,7 +141,7 @@ class _Assignment:
         return _Head(StatementKind.SUSPICIOUS, self.judgement.suspicion)
 
     def _of_stacks(self, left: Set[str], joined: Set[str]) -> _Head | None:
-        """Return the head of a statement on a stack if all `left` stacks left the tag and `joined` joined; or None."""
+        """Return the head of a statement on a stack if `left` ones left the tag and `joined` ones joined; else None."""
         if not (left or joined) or not (left <= self._lost and joined <= self._gained):
             return None
         stack = min(left | joined, key=self._ranks.__getitem__)
@@ -242,7 +242,7 @@ def _add_renamings(items: Iterable[Items], taken_by: defaultdict[_Head, _Taken],
 def _add_gained(
     gained: Iterable[tuple[Items, Story]], taken_by: defaultdict[_Head, _Taken], assignment: _Assignment
 ) -> None:
-    """Add those places of `gained` that it lacks to the statement on gained places; their specs count elsewhere."""
+    """Add to the statement on gained places those of `gained` that it lacks; their specs count elsewhere."""
     head = _Head(StatementKind.PLACE_GAINED)
     told = (
         {(items.package, place) for items, story in taken_by[head].items for place in story.places}
@@ -577,7 +577,7 @@ def select_statements(
 
 
 def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
-    """Yield `statement` with only these of its lines; nothing if `lines` is empty and the statement had some."""
+    """Yield `statement` reduced to `lines`; nothing if `lines` is empty and the statement had some."""
     if tuple(lines) == statement.lines:
         yield statement
     elif lines:

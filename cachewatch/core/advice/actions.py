@@ -118,7 +118,7 @@ def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
 
 
 def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ...]:
-    """Return the packages that readers were asked to require, copy or build (see `known`) and need not any longer.
+    """Return the packages that readers were asked to require, copy or build (see `known`) and no longer need to.
 
     Each is paired with "" or, if the present `actions` still name it, with the machines or stacks that have it again.
     """
@@ -277,7 +277,7 @@ def while_waiting(
 ) -> tuple[list[Action], list[Action]]:
     """Return the actions that readers can do now, and those that must wait until the tags in `places` are complete.
 
-    `places` are pairs of source and tag. Builds that may be pruned must be copied now, except for packages in `missing`.
+    `places` are pairs of source and tag. Builds that may be pruned must be copied now, except packages in `missing`.
     """
     now: list[Action] = []
     later: list[Action] = []
@@ -298,7 +298,7 @@ def while_waiting(
 
 
 def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag], *, is_new: bool) -> Iterator[Action]:
-    """Yield actions on the binaries in `own` that became worse (`is_new`), or the others; none if `own` is None."""
+    """Yield actions on binaries in `own` that became worse if `is_new`, else on the others; none if `own` is None."""
     if own is None:
         return
     source, tag = (tags[0].source, tags[0].tag) if len(tags) == 1 else ("", "")
@@ -329,7 +329,7 @@ def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
 
 
 def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the packages of `pin` that the newest snapshot lacks, and those that it has otherwise built or older."""
+    """Return the packages of `pin` that the newest snapshot lacks, and those it has in other builds or versions."""
     if pin.move is not None:
         removed = pin.move.removed
         gone, other = (
@@ -438,7 +438,7 @@ def needs_of(
 
 
 def _older_in(package: str, version: str, systems: Iterable[tuple[str, str, Place]]) -> dict[Need, None]:
-    """Return, as keys, needs for `version`, one for each platform, operating system and place in `systems`."""
+    """Return, as keys, needs for `version` of `package`: one for each platform, system and place in `systems`."""
     return dict.fromkeys(
         Need(package=package, version=version, platform=on, os=os, target=place.target, stack=place.stack)
         for on, os, place in sorted(systems)
@@ -470,7 +470,7 @@ def _machine_of(lost: OwnedLoss) -> tuple[str, str]:
 def machines_named(machines: Iterable[tuple[str, str]]) -> str:
     """Return operating systems and targets in words: `rhel8, zen4`, `aarch64 and rhel8 (x86_64_v3, zen4) and 2 more`.
 
-    `machines` has pairs of operating systems (or "") and a target or a stack.
+    `machines` are pairs: an operating system or "", and a target or stack.
     """
     found = sorted(set(machines))
     targets: dict[str, list[str]] = {}
@@ -554,7 +554,7 @@ def _because(fact: Fact) -> Because | None:
 
 
 def dated(action: Action, known: Known) -> Iterator[Action]:
-    """Yield `action`, divided by the days when its causes were first reported (see `known`); LOOK stays whole."""
+    """Yield `action`, divided by the days when its causes were first reported (see `known`), unless it is to LOOK."""
     if action.verb is Verb.LOOK:
         yield action  # nobody can see whether readers did it
         return

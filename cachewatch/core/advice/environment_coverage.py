@@ -209,7 +209,7 @@ def _is_better(mine: Resolution, other: Resolution) -> bool:
 
 
 def better(mine: Resolution | None, other: Resolution) -> Resolution:
-    """Return what two caches together have for a need; `mine` and `other` say what each has, `mine` may be None."""
+    """Return what two caches together have for a need; `mine` (or None) is what one has, `other` what the other has."""
     if mine is None:
         return other
     best, rest = sorted((mine, other), key=lambda covered: (_place(covered.nearest), len(covered.differs)))

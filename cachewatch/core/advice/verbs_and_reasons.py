@@ -109,10 +109,11 @@ class Pinned(Struct, frozen=True, kw_only=True):
     source: str = ""  # empty where no source has it, or anything of its series
     is_gone: bool = False
     newest: str = ""  # newest snapshot of the series, if it is another one
-    others: tuple[str, ...] = ()  # those between, the newest first
-    best: str = ""  # the newest of these that lacks nothing, if it is gone or ending and the newest lacks something
-    newer: int = 0  # number of newer ones of the series
-    older: int = 0  # number of older ones: where old ones are deleted, these are deleted before it
+    others: tuple[str, ...] = ()  # snapshots between this one and `newest`, the newest first
+    # The newest of `others` that lacks nothing, if this one is gone or ending and `newest` lacks something.
+    best: str = ""
+    newer: int = 0  # number of newer snapshots of the series
+    older: int = 0  # number of older snapshots: where old ones are deleted, these are deleted before this one
     is_ending: bool = False  # it may be deleted soon
     move: CoverageChange | None = None  # the comparison with the newest for the environment, if there is one
     statements: tuple[Statement, ...] | None = None  # the comparison with the newest without an environment
@@ -140,7 +141,8 @@ class Known(Struct, frozen=True, kw_only=True):
     since: Mapping[tuple[str, Verb, str], str] = field(default_factory=dict)  # day by source, verb and name
     met: frozenset[str] = frozenset()  # hashes of the environment that were ever present
     confirmed: frozenset[tuple[str, str]] = frozenset()  # source and tag of which operators confirmed a suspicion
-    waiting: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  # packages that readers wait for
+    # Packages that readers wait for, by source and tag.
+    waiting: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     tasks: tuple["Action", ...] = ()  # that earlier digests asked for, and that nobody sees done
     quiet: tuple["Action", ...] = ()  # actions to copy that are no longer repeated
     # The present state of their builds, by source and tag.
@@ -189,7 +191,7 @@ class Action(Struct, frozen=True, kw_only=True):
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The names under which a subscription remembers the action: one by package, or one for cause and tag."""
+        """The names by which the state knows the action: one for each package, or one for its cause and tag."""
         if self.because in (Because.PIN_GONE, Because.PIN_ENDING):
             return (f"{self.because} {self.name}",)
         if self.because in LOCK_FILES:
@@ -305,7 +307,7 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
         return bool(self.new or self.change.added or self.change.restored)
 
     def of(self, wanted: LossClass, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
-        """Return the binaries of class `wanted`: all, or those that became worse (`is_new`) or did not (False)."""
+        """Return binaries of class `wanted`: those that became worse if `is_new`, others if it is False, else all."""
         found = self.by_class.get(wanted, ())
         return tuple(one for one in found if is_new is None or (key_of(one) in self.new) is is_new)
 

@@ -231,7 +231,7 @@ class Remembered(Struct, frozen=True):
         return next((one for one in found if (one.source, one.series, one.stream) == wanted), None)
 
     def of_lock(self, lock: str) -> "Remembered":
-        """Return the facts without actions on lock files, except for the lock file with the checksum `lock`."""
+        """Return the facts without the actions on binaries of lock files whose checksum is not `lock`."""
         others = {one.key for one in self.actions if one.verb in OF_LOCK_FILE and one.lock != lock}
         return Remembered(tuple(fact for fact in self.facts if fact.key not in others))
 

@@ -58,7 +58,7 @@ def held_by(signature: Signature | None, by_stack: Mapping[str, frozenset[Attrib
 
 
 def values_of(change: PackageChange) -> PackageValues:
-    """Return the compilers, systems, targets and variants of a package that `change` added or removed, by stack."""
+    """Return the compilers, systems, targets and variants that a package had, lost and gained in `change`, by stack."""
     if change.status is not Status.CHANGED:
         return PackageValues()
     is_touched = change.gone or change.new or change.restacked
@@ -256,7 +256,10 @@ def _exceptions(
     taken: Mapping[Step, Mapping[str, Iterable[str]]],
     had: Callable[[str, Attribute], Iterable[str]],
 ) -> tuple[tuple[str, str], ...]:
-    """Return sorted pairs of package and stack: the package `had` a value in `before` and, by `taken`, kept it."""
+    """Return pairs of package and stack, sorted: the package still has one of the values `before` in the stack.
+
+    `had` returns the packages of a stack that had a value; `taken` has those that changed it, by step and stack.
+    """
     left = {
         (stack, step.before, package)
         for step, by_stack in taken.items()

@@ -21,7 +21,7 @@ Hash = TypeVar("Hash", str, bytes | str)
 def in_one_form(
     old: Specs, new: Specs, *, has_hashes: bool, is_compiler_unknown: bool
 ) -> tuple[Specs, Specs, frozenset[str], tuple[str, ...]]:
-    """Return `old` and `new`, the kept hashes (of the same spec in both), and those whose signatures may differ.
+    """Return `old` and `new` in one form, the kept hashes (same spec in both), and those whose records may differ.
 
     Each version then has one spelling, and each kept hash one signature except for stacks. `has_hashes`: all records
     have hashes; if not, equal records are kept. `is_compiler_unknown`: only one side writes compilers as before

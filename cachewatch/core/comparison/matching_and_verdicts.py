@@ -109,8 +109,8 @@ def _newest_first(counts: BySignature) -> BySignature:
 def _take(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, key_of_new: Key) -> Iterator[SpecMatch]:
     """Yield matches of `vanished` with `new` signatures, in the order of both counts, and subtract them from both.
 
-    Two match if `key` of the first is `key_of_new` of the second. `kind` is that of the matches, except that UPGRADED
-    ones are judged by their versions.
+    Two match if `key` of the first is `key_of_new` of the second. `kind` is that of the matches; for UPGRADED, the
+    versions decide whether it is an up- or downgrade, and those that are neither do not match.
     """
     if not vanished or not new:
         return
@@ -168,7 +168,7 @@ def _take_nearest(
 
 
 def _take_without_compiler(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key) -> Iterator[SpecMatch]:
-    """Yield matches with equal `key`, if only one names a compiler; subtract them from `vanished` and `new`."""
+    """Yield matches if only one spec has a compiler and `key` is equal without it; subtract them from both counts."""
 
     def blind(signature: Signature) -> Hashable:
         return key(replace(signature, compiler=NO_COMPILER))
@@ -305,7 +305,7 @@ class PlaceJudgement(Struct, frozen=True):
         return self.after - self.before
 
     def kinds(self, variants: Iterable[Set[str]]) -> frozenset[Kind]:
-        """Return the kinds of change of the place; `variants` is the value of the property, computed only once."""
+        """Return the kinds of change of the place; `variants` is the property `variants`, to compute it once."""
         kinds = {_KIND_OF_VERDICT[self.verdict]}
         if self.verdict is Verdict.NARROWED and self.gained:
             kinds.add(Kind.WIDENED)
@@ -402,7 +402,7 @@ def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]
 def seen_in_stacks(
     matches: Iterable[SpecMatch], gone: Unpaired, new: Unpaired, sees: Callable[[str], bool]
 ) -> tuple[tuple[SpecMatch, ...], Unpaired, Unpaired]:
-    """Return the arguments with specs that differ only in stacks that `sees` rejects matched as rebuilt."""
+    """Return `matches`, `gone` and `new`; specs that differ only in stacks that `sees` rejects match as rebuilt."""
 
     def seen(one: Signature) -> Signature:
         return replace(one, stacks=tuple(filter(sees, one.stacks)))

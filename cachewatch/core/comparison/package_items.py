@@ -298,7 +298,7 @@ class _ItemsReader:
         is_prunable: bool = False,
         stacks: Set[str] | None = None,
     ) -> None:
-        """Add `counts` specs with these signatures (None: not in that state); `kinds` are their kinds of change.
+        """Add `counts` specs with signatures `before` and `after` (None: not in this state), and `kinds` of change.
 
         `otherwise` is their story if no place has one; if it is about only some of their stacks, `stacks` has these.
         `is_again` and `is_prunable` are as in Items.
@@ -662,7 +662,7 @@ class _ItemsReader:
     ) -> Facts:
         """Return the facts of specs in the selected ones of `stacks`: the later specs if `is_before`, else the earlier.
 
-        `is_before` is the state of a spec that callers compare with these. `target` and `versions` filter; None means any.
+        Callers compare these with a spec, of the earlier state if `is_before`. `target` or `versions` None means any.
         """
         key = (target, stacks, versions, is_before)
         if key not in self._found_others:

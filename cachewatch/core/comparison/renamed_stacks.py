@@ -145,7 +145,10 @@ def _with_names(document: Document, names: NewNames) -> Document:
 def _items(
     change: PackageChange, by_old_names: PackageChange, names: NewNames, selection: Selection
 ) -> tuple[Items, ...] | None:
-    """Return the items of `change` (by new names), and one for specs that only moved; None if only names changed."""
+    """Return the items of `change`, and one for specs that only moved with their stacks; None if only names changed.
+
+    `change` has the new names of stacks in both states; `by_old_names` is the same change with the old names.
+    """
     if not selection.takes_all_specs:
         part, other = part_of(change, selection), part_of(by_old_names, selection)
         if part is None or other is None:

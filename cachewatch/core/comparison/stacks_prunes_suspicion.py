@@ -50,10 +50,10 @@ class _SeenPackage(Struct, frozen=True, kw_only=True):
     """The facts that a changed package shows about its tag."""
 
     stacks: tuple[frozenset[str], frozenset[str]]  # before and after
-    is_one_sided: bool  # removed or new
-    specs: int  # before
-    places: int  # before
-    places_lost: Counter[str]  # by stack, without as many as it gained for other targets
+    is_one_sided: bool  # it was removed, or it is new
+    specs: int  # number before
+    places: int  # number before
+    places_lost: Counter[str]  # number by stack, less the number that the stack gained for other targets
     left: MachinesByStack  # its machines in the stacks that it left, and in those that it joined
     joined: MachinesByStack
     is_again: bool  # most of its specs were built again
@@ -220,9 +220,9 @@ def _stacks(
 ) -> tuple[set[str], set[str]]:
     """Return the stacks that left and joined the tag: as it lists them, or else as its documents show.
 
-    If `declared` has no list, a stack counts if it has five packages, or half of those of a small tag and at least two: with
-    fewer, a package that left a stack would look like the end of the stack. Where a document that cannot be read may
-    have the stack, packages that were removed or are new do not count.
+    If a list in `declared` is None, a stack counts if it has five packages, or half of those of a small tag and at
+    least two: with fewer, a package that left a stack would look like the end of the stack. Where a document that
+    cannot be read may have the stack, packages that were removed or are new do not count.
     """
     lost, gained = seen.moved_stacks()
     before, after = declared
