@@ -216,7 +216,7 @@ def _note_not_compared(repository: Repository, named: tuple[str, str] | None, af
 
 
 def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
-    """Print which new packages and stacks of the `reports` their tag had before, if there is a history index."""
+    """Print which packages and stacks, new in `reports`, a tag had some time before; needs a history index."""
     in_one_tag = [report for report in reports if report.before.tag == report.after.tag]
     new = [(one, report) for report in in_one_tag for one in report.statements if one.kind in _NEW]
     old, end = (new[0][1].before.revision, new[0][1].after.revision) if new else (None, None)

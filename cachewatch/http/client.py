@@ -52,7 +52,7 @@ class Answer(Struct, frozen=True):
         return f"Answer({self.status}, {self.url!r})"
 
     def retry_after(self, now: datetime | None = None) -> float | None:
-        """Return the seconds from `now` (None: the present) that Retry-After asks to wait; None without that header."""
+        """Return the seconds from `now` (None: the present) that Retry-After asks to wait; None if absent or invalid."""
         text = self.headers.get("retry-after", "").strip()
         if text.isascii() and text.isdigit():
             return float(text[:9])
@@ -190,7 +190,7 @@ def _client(silence: float) -> httpx2.AsyncClient:
 
 
 def _trust() -> ssl.SSLContext:
-    """Return a TLS context that trusts this machine's certificates or SSL_CERT_FILE; without any, those of browsers."""
+    """Return a TLS context that trusts this machine's certificates or SSL_CERT_FILE; if none, those of browsers."""
     paths = ssl.get_default_verify_paths()
     has_own = paths.cafile is not None or (paths.capath is not None and any(Path(paths.capath).iterdir()))
     return ssl.create_default_context(cafile=None if has_own else certifi.where())

@@ -66,8 +66,7 @@ def accounting(statements: Iterable[Statement]) -> str:
 def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
     """Return the lines of `statement`, or parts of them, that `wants` accepts.
 
-    If `wants` accepts the statement but no line, return all; if it refuses a statement about the whole tag, return
-    none.
+    If `wants` accepts the statement but no line, return all; if it refuses one on the whole tag, return none.
     """
     is_whole = is_wanted(statement, wants)
     lines = tuple(filter(None, (divided(one, lambda part: is_wanted(part, wants))[0] for one in statement.lines)))
@@ -135,7 +134,7 @@ def tags_named(reports: Sequence[Report]) -> str:
 
 
 def heading(report: Report) -> tuple[str, str]:
-    """Return what `report` compares, with days; and `(revisions, distance)`, which is "" if not both are revisions."""
+    """Return two texts: what `report` compares, with days; and `(revisions, distance)`, or "" for files."""
     before, after = report.before, report.after
     if before.revision and after.revision:
         name = " -> ".join(dict.fromkeys(safe_name(side.tag or "") for side in (before, after)))

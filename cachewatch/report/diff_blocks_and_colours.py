@@ -100,7 +100,7 @@ def _coloured_again(lines: Iterable[str], text: str, indent: str) -> Iterator[st
 
 
 def fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
-    """Yield `lines`, broken at `width` columns (None: not); continuation lines are indented by four more columns."""
+    """Yield `lines`, broken at `width` columns (None: never); continuation lines are indented by four more columns."""
     for line in lines:
         begin = len(line) - len(line.lstrip())
         yield from wrapped(line, width, " " * (min(begin, (width or 0) // 2) + 4))
@@ -207,7 +207,7 @@ class Chosen(Struct, frozen=True):
 
     @property
     def counts(self) -> Counts:
-        """The sum of the counts of these lines."""
+        """The sum of the counts of the chosen lines."""
         return _sum(line.counts for line in self.lines)
 
     @property

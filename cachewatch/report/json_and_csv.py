@@ -123,7 +123,7 @@ Owners = Mapping[tuple[str, Place], tuple[str | None, bool]]
 
 
 def owners_of(statements: Iterable[Statement]) -> Owners:
-    """Return, by package and place, the statement (id, has it a class?) on a lost, upgraded or downgraded place."""
+    """Return, by package and lost, upgraded or downgraded place, the id of its statement; is there a class of loss?"""
     owners: dict[tuple[str, Place], tuple[str | None, bool]] = {}
     for statement in statements:
         for lost in statement.losses:

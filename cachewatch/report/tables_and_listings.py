@@ -211,7 +211,7 @@ def write_listing(
 
 
 def _listing_cell(column: str, value: Cell) -> Cell:
-    """Return a value for display: long names cut; of lists, except versions and targets, only the length."""
+    """Return `value`, a cell of `column`, for display: names cut; of lists, except versions and targets, the length."""
     if isinstance(value, tuple) and column not in ("versions", "targets"):
         return len(value)
     return tuple(map(_cut, value)) if isinstance(value, tuple) else _cut(value) if isinstance(value, str) else value

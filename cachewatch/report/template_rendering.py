@@ -142,7 +142,7 @@ def render(name: str, **context: Any) -> str:
 
 @contextmanager
 def templates_of(folder: Path | None, only: str = "") -> Iterator[Callable[[Sequence[Job]], list[str]]]:
-    """Yield a function that renders jobs with templates in `folder` or else ours; only `only`, if that is not ""."""
+    """Yield a function that renders jobs with templates of `folder` or ours; if `only` is set, others give ""."""
     if folder is None:
         yield partial(_render_each, None, only=only)
         return

@@ -45,7 +45,7 @@ def number(count: int, noun: str, plural: str = "") -> str:
 
 
 def _named(count: int, most: int) -> int:
-    """Return how many of `count` names to show: `most`, or one more if that is all ("1 more" needs as much room)."""
+    """Return how many of `count` names to show: `most`, or one more if no others are left ("1 more" is as long)."""
     return most + (count == most + 1)
 
 
@@ -287,7 +287,7 @@ def _compilers(values: Sequence[str]) -> str:
 
 
 def other_values(one: Statement, own: Words, noun: tuple[str, str], most: int = MOST_NAMES) -> str:
-    """Return up to `most` other changes beside `one`: `gcc 13 -> 14 for 4 specs of zlib` (`noun`: specs)."""
+    """Return up to `most` other changes of values in `one`: `gcc 13 -> 14 for 4 specs of zlib` (`noun`: specs)."""
     found = [effect for effect in one.effects if effect.attribute]
     return first_of([other_value(effect, own, noun, most) for effect in found], most, by="; ")
 
@@ -424,7 +424,7 @@ def moved_to(lost: OwnedLoss, packages: Collection[str]) -> str:
 
 
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
-    """Return what is left of packages that lost a stack or value; `is_of_environment`: they are those of a lock file."""
+    """Return what is left of packages that lost a stack or value; `is_of_environment`: they are from a lock file."""
     parts, for_target = list[str](), ""
     stacks_lost = {lost.place.stack for lost in one.losses}
     new = {*one.after} if one.kind is StatementKind.STACK_MERGED else set[str]()  # equal builds there are not named
@@ -468,7 +468,7 @@ def _machines(losses: Iterable[OwnedLoss], own: Words) -> str:
 def only_for(losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_part: bool) -> str:
     """Return the machines for which alone `packages` are gone, in words; "" if `packages` is empty.
 
-    If they are only a part of all gone packages (`is_part`), the words count them: ` (11 only for zen4)`.
+    If `packages` are only a part of all gone ones (`is_part`), the words count them: ` (11 only for zen4)`.
     """
     if not packages:
         return ""

@@ -237,7 +237,7 @@ def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
 
 
 def _harmless_stacks(digest: Digest) -> list[Fact]:
-    """Return the removed stacks of which other stacks have all binaries; the table does not name these stacks."""
+    """Return the facts on removed stacks whose binaries other stacks all have; the table does not name these stacks."""
     facts = digest.assessment.facts
     return [one for one in facts if one.kind == StatementKind.STACK_REMOVED and one.rank is Rank.HARMLESS]
 

@@ -126,7 +126,7 @@ def _blanks(lines: Sequence[str], urls: Mapping[str, str], words: Words) -> Iter
 
 
 def _lifted(digest: Digest, words: Words) -> list[str]:
-    """Return the commands that remove requirements for which earlier digests asked and which are needed no longer."""
+    """Return the commands that remove the requirements that earlier digests asked for and nobody needs any more."""
     groups: dict[str, list[str]] = {}
     for name, machine in digest.assessment.lifted:
         groups.setdefault(machine, []).append(f"spack -e . config remove packages:{name}:require")

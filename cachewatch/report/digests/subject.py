@@ -98,7 +98,7 @@ class Clause:
         return self._items(says_staying=True)
 
     def _items(self, *, says_staying: bool, says_where: bool = False, most: int = 2) -> list[str]:
-        """Return the packages in words, if asked with old versions that stay, and stacks; `most` limits their names."""
+        """Return the packages in words, with old versions that stay if `says_staying`, and where if `says_where`."""
         item = self._words.text(self.path, "item")
         items = []
         for fact in self.facts:

@@ -560,7 +560,7 @@ def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OP
 
 
 def widened(task: Action, digest: Digest) -> Action:
-    """Return `task`, on lock files before a day, with the day of this digest if all before that are outdated now."""
+    """Return `task`, for lock files before a day; if all before this digest are outdated now, with its day."""
     old, rebuilt = _old_and_rebuilt(digest)
     tags = {(tag.source, tag.report.tag) for tag in _same_tags(digest)}
     is_all = rebuilt and not (old or digest.assessment.due) and tags == {(task.source, task.tag)}
