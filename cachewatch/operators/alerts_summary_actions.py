@@ -169,7 +169,7 @@ def summarize(context: Context) -> None:
 
 
 def retry(context: Context, number: int, *, is_forced: bool = False) -> None:
-    """Queue an unsent delivery, unchanged, to send now. Raises UsageError if it is being sent and not `is_forced`."""
+    """Queue the unsent delivery `number` again, due now. Raises UsageError if it is being sent and not `is_forced`."""
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
@@ -191,7 +191,7 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> None:
 
 
 def resend(context: Context, number: int) -> None:
-    """Send a sent delivery again as a new message that refers to the old one; receivers would drop the same message."""
+    """Send the sent delivery `number` as a new message, which refers to the old one: receivers drop copies."""
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
@@ -247,7 +247,7 @@ def _settle_held(context: Context, name: str, state: DigestState, reason: str) -
 
 
 def drop_delivery(context: Context, number: int, reason: str) -> None:
-    """Drop one unsent delivery; it is never sent."""
+    """Drop the unsent delivery `number`, for `reason`; it is never sent."""
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
         if delivery.state not in (*OPEN, DeliveryState.DEAD, DeliveryState.SUPPRESSED):
@@ -257,7 +257,7 @@ def drop_delivery(context: Context, number: int, reason: str) -> None:
 
 
 def restore(context: Context, channel: str, target: str) -> None:
-    """End the suppression of an address, and send what was kept for it. Raises UsageError if it is not suppressed."""
+    """End the suppression of `target`, and send what was kept for it. Raises UsageError if it is not suppressed."""
     with context.database.write() as connection:
         if not recipients.restore(connection, context, channel, target):
             raise UsageError(f"{target} is not suppressed in {channel}")

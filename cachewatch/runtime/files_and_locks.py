@@ -78,7 +78,7 @@ def open_lock(path: Path, *, mode: int = 0o600) -> int:
 
 
 def user_name(number: int) -> str:
-    """Return the name of the user with this id, or the id as text if it has no name."""
+    """Return the name of the user with the id `number`, or the id as text if it has no name."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -87,7 +87,7 @@ def user_name(number: int) -> str:
 
 @contextmanager
 def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
-    """Yield a descriptor of the folder `path`, made from `base` down for files of `mode`; refuse links below `base`."""
+    """Yield a descriptor of the folder `path`; make it from `base` if missing, for files of `mode`; refuse links."""
     top = _made_and_opened(str(base), None, mode=mode)
     with entered(top, path.relative_to(base).parts, partial(_made_and_opened, mode=mode)) as folder:
         about = os.fstat(folder)
@@ -180,7 +180,7 @@ def shipped_folder() -> Traversable:
 
 
 def cache_path(kind: str, address: str, suffix: str) -> Path:
-    """Return the path at which data of a `kind` about `address` is cached, below $XDG_CACHE_HOME or ~/.cache."""
+    """Return the path below $XDG_CACHE_HOME or ~/.cache for data of a `kind` about `address`; it ends with `suffix`."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111  which never fails
     name = re.sub(r"[^A-Za-z0-9.]+", "-", address.rpartition("://")[2]).strip("-.")[-60:]
     return cache / "cachewatch" / kind / f"{name}-{sha256(address.encode()).hexdigest()[:12]}{suffix}"

@@ -149,7 +149,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             return False  # the revisions between are not in this clone
 
     def unselected(self, before: Revision, after: Revision, tag: str, packages: Callable[[str], bool]) -> Report:
-        """Return the report on `tag` between two revisions, on all specs of the packages that `packages` accepts."""
+        """Return the report on `tag` from `before` to `after`, on all specs of the packages that `packages` accepts."""
         sides = replace(before, tag=tag), replace(after, tag=tag)
         comparison = self._between_revisions(*sides, wanted_tag=Globs(), wanted_package=packages)
         make_collector = partial(DigestCollector, _wants_nothing, has_table=False)

@@ -173,7 +173,7 @@ def _selected(file: Path, batches: list[KeptBatch], of: ComparedPair, make_colle
 
 
 def _failed(pair: DocumentPair, failure: WorkFailed) -> Tally:
-    """Return totals that report a package as unreadable, because no worker could select from its result."""
+    """Return totals that report a package as unreadable: no worker could select from its result (`failure`)."""
     later, reason, is_there = pair.after or pair.before, str(failure), pair.after is not None
     assert later is not None
     blob = later.name if isinstance(failure, WorkerEnded) else None
@@ -241,7 +241,7 @@ class Comparisons:
         )
 
     def count(self, repository: Repository, before: Revision, after: Revision) -> int | None:
-        """Return the number of revisions between two, counted once in a pass; None if it is unknown."""
+        """Return the number of revisions from `before` to `after`, counted once in a pass; None if it is unknown."""
         key = count_between, repository.git_dir, before.commit, after.commit
         return self.recall(key, lambda: count_between(repository, before, after))
 

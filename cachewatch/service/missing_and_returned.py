@@ -462,14 +462,14 @@ def learned_back(packages: Mapping[str, Sequence[Departure]], stream: str) -> It
 
 
 def is_old(departure: Departure, newest: Revision) -> bool:
-    """Tell whether a removal is over two weeks before `newest`, and so counts as a loss; False if a day is unknown."""
+    """Tell whether `departure` is over two weeks before `newest`, and so counts as a loss; False if one is undated."""
     if newest.time is None or not departure.first.day:
         return False
     return newest.time.date() - date.fromisoformat(departure.first.day) > timedelta(days=14)
 
 
 def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
-    """Return the statement that a suspicious removal is a loss; `packages` are those still missing."""
+    """Return the statement that the suspicious removal `departure` is a loss; `packages` are those still missing."""
     return Statement(
         kind=StatementKind.PACKAGE_REMOVED,
         before=(departure.last.day, departure.first.day),

@@ -276,7 +276,7 @@ def run_pass(context: Context) -> Result:
 
 
 def _log_what_waits(connection: Connection, context: Context, begun: datetime) -> None:
-    """Log each channel that failed before this pass, with up to ten waiting deliveries and the next attempt."""
+    """Log each channel that failed before `begun`, with up to ten waiting deliveries and the next attempt."""
     for name in context.config.channels:
         state = health.channel(connection, name)
         waiting = deliveries.find(connection, states=deliveries.OPEN, channel=name)

@@ -162,7 +162,7 @@ def try_again(connection: Connection, context: Context) -> None:
 
 
 def restore(connection: Connection, context: Context, channel: str, target: str) -> bool:
-    """End the suppression of an address and send what was kept for it; return whether it was suppressed."""
+    """End the suppression of `target` in `channel` and send what was kept for it; return whether it was suppressed."""
     was_suppressed = deliveries.restore_address(connection, channel, target)
     if was_suppressed:
         for each in deliveries.find(connection, states=(DeliveryState.SUPPRESSED,), channel=channel, target=target):

@@ -21,7 +21,7 @@ from cachewatch.sources import folders_and_unreadable_files as folders
 
 
 def needs_git(before: str, after: str) -> bool:
-    """Tell whether at least one of the two names is a git revision, not a path."""
+    """Tell whether at least one of `before` and `after` is a git revision, not a path."""
     return not (folders.is_documents(before) and folders.is_documents(after))
 
 

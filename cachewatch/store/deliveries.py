@@ -217,7 +217,7 @@ def prolong(connection: Connection, number: int, give_up: datetime) -> None:
 
 
 def note(connection: Connection, delivery: int, event: str, said: str, now: datetime) -> None:
-    """Add an entry to the history of the delivery with the id `delivery`."""
+    """Add the entry `event`, with the reply or reason `said`, to the history of the delivery with the id `delivery`."""
     connection.execute(insert(attempts).values(delivery=delivery, at=now, event=event, said=said))
 
 
@@ -302,7 +302,7 @@ def delete_payloads(connection: Connection, before: datetime, *, kept_channels: 
 
 
 def next_copy(connection: Connection, of: Delivery) -> int:
-    """Return the copy number for sending a delivery again: one more than the highest copy number so far."""
+    """Return the copy number for sending the delivery `of` again: one more than the highest copy number so far."""
     query = select(func.max(deliveries.c.copy)).filter_by(digest=of.digest, channel=of.channel, target=of.target)
     return int(connection.execute(query).scalar_one()) + 1
 
@@ -338,7 +338,7 @@ class Suppressed(Struct, frozen=True):
 
 
 def is_suppressed(connection: Connection, channel: str, target: str) -> bool:
-    """Tell whether an address is suppressed because it refused several digests."""
+    """Tell whether the address `target` is suppressed in `channel` because it refused several digests."""
     return connection.execute(select(suppressed).filter_by(channel=channel, target=target)).first() is not None
 
 
@@ -349,12 +349,12 @@ def all_suppressed(connection: Connection) -> list[Suppressed]:
 
 
 def suppress_address(connection: Connection, channel: str, target: str, said: str, now: datetime) -> None:
-    """Suppress an address; `said` is the reply of its server."""
+    """Suppress the address `target` in `channel`; `said` is the reply of its server."""
     insert_new(connection, suppressed, {"channel": channel, "target": target, "since": now, "said": said})
 
 
 def restore_address(connection: Connection, channel: str, target: str) -> bool:
-    """End the suppression of an address; return whether it was suppressed."""
+    """End the suppression of the address `target` in `channel`; return whether it was suppressed."""
     return connection.execute(delete(suppressed).filter_by(channel=channel, target=target)).rowcount > 0
 
 
@@ -367,7 +367,7 @@ def failed_since(connection: Connection, since: datetime) -> tuple[int, int]:
 
 
 def refusals(connection: Connection, channel: str, target: str) -> list[datetime]:
-    """Return when an address refused digests since it last accepted one: for each digest, the last time."""
+    """Return when `target` refused digests since it last accepted one: for each digest, the time of the last one."""
     of_target = deliveries.c.channel == channel, deliveries.c.target == target
     accepted = select(func.max(deliveries.c.settled_at)).where(*of_target, deliveries.c.state == DeliveryState.SENT)
     last_accepted = connection.execute(accepted).scalar()

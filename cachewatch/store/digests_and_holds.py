@@ -108,13 +108,13 @@ def get(connection: Connection, key: str) -> DigestRecord | None:
 
 
 def advances(connection: Connection, key: str) -> tuple[Advance, ...]:
-    """Return the new positions that are stored with a digest. Raises DamagedRow if they are damaged."""
+    """Return the new positions that are stored with the digest `key`. Raises DamagedRow if they are damaged."""
     columns = [digests.c[name] for name in ("key", "moves", "checksum")]
     return _advances(connection.execute(select(*columns).where(digests.c.key == key)).one())
 
 
 def subscription_of(connection: Connection, key: str) -> str:
-    """Return the subscription of a digest; "" if there is no such digest."""
+    """Return the subscription of the digest `key`; "" if there is no such digest."""
     return str(connection.scalar(select(digests.c.subscription).where(digests.c.key == key)) or "")
 
 
@@ -134,7 +134,7 @@ def revisions_held(connection: Connection, source: str) -> frozenset[str]:
 
 
 def settle(connection: Connection, key: str, state: DigestState, reason: str, now: datetime) -> None:
-    """Set the `state` of the held digest `key`; queue its deliveries if it is released, otherwise drop them."""
+    """Set `state` and `reason` of the held digest `key`; queue its deliveries if it is released, else drop them."""
     connection.execute(update(digests).filter_by(key=key).values(state=state, reason=reason))
     waiting = update(deliveries).filter_by(digest=key, state=DeliveryState.HELD)
     if state is DigestState.RELEASED:

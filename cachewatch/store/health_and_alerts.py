@@ -141,7 +141,7 @@ class OpenAlert(Struct, frozen=True, kw_only=True):
 
 
 def put_alert(connection: Connection, key: AlertKey, title: str, detail: str, now: datetime) -> bool:
-    """Open an alert, or update it if it is open; return True if it was not, so that operators must be notified."""
+    """Open the alert `key`, or update it if it is open; return True if it was not, so that operators are notified."""
     before = get(connection, key)
     if before is not None and before.resolved_at is None:
         connection.execute(update(alerts).filter_by(**asdict(key)).values(title=title, detail=detail))
@@ -158,7 +158,7 @@ def note_notified(connection: Connection, key: AlertKey, now: datetime) -> None:
 
 
 def mark_resolved(connection: Connection, key: AlertKey, now: datetime) -> None:
-    """Mark an alert as resolved. The service notifies operators later, because commands have no secrets to do so."""
+    """Mark the alert `key` as resolved. The service notifies operators later, since commands have no secrets for it."""
     connection.execute(update(alerts).filter_by(**asdict(key)).values(resolved_at=now))
 
 

@@ -252,7 +252,7 @@ def filled(kind: type[Value], source: object, **others: Any) -> Value:
 
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
-    """Insert a row unless a row with the same key exists; return whether it was inserted."""
+    """Insert a row with `values` unless a row with the same key exists; return whether it was inserted."""
     done = connection.execute(insert_into(connection, table).on_conflict_do_nothing(), dict(values))
     return bool(done.rowcount > 0)
 
