@@ -414,7 +414,7 @@ def no_documents(files: Iterable[tuple[str, bool]], documents: Iterable[str]) ->
 
 
 def _value_of(front: bytes, key: bytes) -> object:
-    """Return the value of `key` in the front matter `front`, or None. Do not parse other keys, which may be long."""
+    """Return the value of `key` in the front matter `front`; None if missing. Parse no other key: they may be long."""
     key_match = next((match for match in _KEY_LINE.finditer(front) if match[1] == key), None)
     if key_match is None:
         return None

@@ -81,7 +81,7 @@ def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED
 
 @contextmanager
 def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
-    """Yield a clone's write lock, which its writers share; first wait up to `seconds` to be alone, and tidy up."""
+    """Yield a clone's shared write lock; first wait up to `seconds` to be alone, and remove what killed gits left."""
     with _opened(folder, "running", _NEEDED) as lock:
         with exclusive(lock, seconds) as is_alone:
             _tidy(folder, is_alone=is_alone)

@@ -265,7 +265,7 @@ def no_tag_matches(wanted: Wanted, there: Sequence[str]) -> str:
 
 
 def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str] | None = None) -> str:
-    """Return the id of the git tree of `tag`; `trees` has those of all tags, if known. Raises UnknownRevision."""
+    """Return the id of the git tree of `tag`; `trees` are those known, or None. Raises UnknownRevision if missing."""
     trees = tags_of(repository, revision).ids if trees is None else trees
     if not trees:
         raise UnknownRevision(f"{repository.prefix}{nothing_found(repository, revision.commit, revision.name)}")

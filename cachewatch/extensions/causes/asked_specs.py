@@ -301,7 +301,7 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
 
 
 def _meaning(graph: RecordedGraph, text: str) -> Meaning | None:
-    """Return what `text` (a hash or PACKAGE[@VERSION]) means, or None. In unreadable documents, no hash is found."""
+    """Return what `text` (hash or PACKAGE[@VERSION]) means; None if nothing. Finds no hash in unreadable documents."""
     match = _PACKAGE.fullmatch(text)
     if match is not None and match["name"] in graph.folders:
         package, versions = match.groups()

@@ -145,7 +145,7 @@ def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tupl
 def find_presence(
     index: Index, package: str, tag: str, number: int, chooses: Callable[[str, str, str], bool]
 ) -> Span | None:
-    """Return the span around revision `number` in which some spec was always accepted by `chooses`; None if none was.
+    """Return the span around revision `number` in which there always is a spec that `chooses` accepts; None if none.
 
     `chooses` gets a version, a stack ("" for a spec in no stack) and a target.
     """
