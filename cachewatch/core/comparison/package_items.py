@@ -59,9 +59,9 @@ from cachewatch.core.versions_spellings_targets import (
 )
 
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)
-# For specs of these classes, a change to another system in the same stacks is described instead.
 _MOST_TARGETS = 100  # of a stack that gained targets as it lost others; reports name three
 _SHARED_OR_NOT = (StatementKind.MOVED, StatementKind.EXTRA_COPY, StatementKind.SURPLUS)
+# For specs of these classes, a change to another system in the same stacks is described instead.
 _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
 
 
