@@ -159,7 +159,7 @@ def _one_tag(_context: click.Context, _option: click.Parameter, value: str | Non
 
 
 def tag_option(about: str, **default: Any) -> Callable[[Any], Any]:
-    """Return the option --tag, which names one tag; `about` is its help, `default` may have a default."""
+    """Return the option --tag, which names one tag; `about` is its help, `default` are other settings of click."""
     complete = completing("tags")
     return click.option("--tag", metavar="TAG", callback=_one_tag, shell_complete=complete, help=about, **default)
 
@@ -284,7 +284,7 @@ def _configured() -> _Default | None:
 
 
 def _beside() -> _Default | None:
-    """Return the bare repository with documents in the working directory, or None. Raises UsageError for several."""
+    """Return the bare repository with documents in the working directory; None if none. Raises UsageError if several."""
     repositories: list[Path] = []
     with suppress(OSError):
         paths = (path for path in Path().iterdir() if path.name != ".git")

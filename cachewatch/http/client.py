@@ -52,7 +52,7 @@ class Answer(Struct, frozen=True):
         return f"Answer({self.status}, {self.url!r})"
 
     def retry_after(self, now: datetime | None = None) -> float | None:
-        """Return the seconds from `now` (None: the present) that Retry-After asks to wait; None if absent or invalid."""
+        """Return the seconds that Retry-After asks to wait from `now` (None: the present); None without a valid one."""
         text = self.headers.get("retry-after", "").strip()
         if text.isascii() and text.isdigit():
             return float(text[:9])

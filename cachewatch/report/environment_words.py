@@ -113,7 +113,7 @@ def remark(covered: Resolution) -> str:
 
 
 def _newest(covered: Resolution) -> str:
-    """Return the newest other version, and the needed variants that it does not have: `3.10.0 without backend=jax`."""
+    """Return the newest version for `covered`, and the needed variants that it lacks: `3.10.0 without backend=jax`."""
     return covered.suggestion + (f" without {first_of(covered.without)}" if covered.without else "")
 
 

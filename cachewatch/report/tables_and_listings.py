@@ -88,7 +88,7 @@ def text_lines(table: Table, palette: Palette, width: int | None) -> Iterator[st
 
 
 def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | None) -> list[int] | None:
-    """Return a width for each column, so that a line fits into `most` (None: any); None if words would be cut."""
+    """Return a width for each column of `rows`, so that lines fit into `most` (None: any); None if they cannot."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     # Parts that are not broken: words, and a date with its time and zone.

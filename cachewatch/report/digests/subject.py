@@ -544,7 +544,7 @@ def _pruned(digest: Digest, words: Words) -> str:
 
 
 def facts_of_subject(assessment: Assessment) -> list[Fact]:
-    """Return the facts for a subject; harmless and routine ones only if there are no others."""
+    """Return the facts for a subject; those that are harmless or routine only if there are no others."""
     loud = [one for one in assessment.facts if one.rank < Rank.HARMLESS]
     new = [tag for one in assessment.facts if one.kind == "snapshot" for tag in one.tags]
     has_wave = any(one.kind == StatementKind.REBUILD_WAVE for one in loud)

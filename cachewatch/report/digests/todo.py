@@ -176,7 +176,7 @@ def keeping_of(digest: Digest) -> dict[str, list[str]]:
 
 
 def _kept_too(digest: Digest, words: Words) -> list[str]:
-    """Return sentences on the snapshots that also have the builds which this digest is the first to ask to copy."""
+    """Return sentences on the snapshots that also have the builds that this digest is the first to ask to copy."""
     asked = {name for one in digest.assessment.due if one.verb is Verb.COPY or one.is_copy for name in one.names}
     specs = {one.spec for one in digest.assessment.to_copy if one.package in asked}
     found = {tag: [one for one in names if one in specs] for tag, names in keeping_of(digest).items()}
@@ -296,7 +296,7 @@ def _specs_said(specs: Iterable[str], words: Words) -> str:
 
 
 def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
-    """Group the actions on an environment that one command carries out; any other action is a group of its own."""
+    """Return the actions on an environment in groups, one for each command; any other action is a group of its own."""
     groups: dict[object, list[Action]] = {}
     for one in actions:
         is_other = one.because is Because.ENVIRONMENT_LAST_OTHER  # which cannot be copied before it is named
