@@ -205,7 +205,7 @@ class ServiceClone:
                 raise SourceError(f"{self._remote.name}: it does not send {len(left):,} documents of {commit}")
 
     def _absent(self, folder: Path, commit: str) -> list[str]:
-        """Return the ids of the documents of `commit`, in wanted tags, that the clone at `folder` lacks."""
+        """Return the ids of those documents of `commit` in wanted tags that the clone at `folder` lacks."""
         if not upkeep.is_partial(folder):
             return []
         with closing(Repository(folder, self.layout, is_ours=True)) as repository:

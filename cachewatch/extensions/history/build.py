@@ -354,7 +354,7 @@ def fill_specs(connection: sqlite3.Connection) -> None:
 
 
 def common_length(connection: sqlite3.Connection, chain: Sequence[ChainRevision]) -> int:
-    """Return the number of revisions, from the first on, that are the same in the index and in `chain`."""
+    """Return the number of revisions, from the first on, that the index and `chain` have in common."""
     rows = connection.execute('SELECT "commit" FROM revision ORDER BY n').fetchall()
     both = enumerate(zip(rows, chain, strict=False))
     return next((n for n, ((commit,), moment) in both if commit != moment.commit), min(len(rows), len(chain)))

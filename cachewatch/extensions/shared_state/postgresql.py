@@ -125,7 +125,7 @@ class PostgresDatabase(Database):
             del self._job.times_taken
 
     def lead(self, owner: str) -> bool:
-        """Take the lead as `owner` and return True; if this host leads, return False. Raises AnotherInstance."""
+        """Take the lead as `owner`, return True; if this host leads already, return False. Raises AnotherInstance."""
         self._must_lead = True
         try:
             with self._explained(), self._writers.begin() as connection:

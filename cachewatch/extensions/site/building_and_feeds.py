@@ -64,7 +64,7 @@ def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
 
 
 def page_feed(kind: str, name: str, values: View, since: datetime | None) -> View:
-    """Return the feed of versions that a package or stack gained or lost; `values` are those of its page.
+    """Return the feed of versions that a package or stack (`name`) gained or lost; `values` are those of its page.
 
     `kind` is "package" or "stack"; `since` is the time of the first revision of the site.
     """
