@@ -284,7 +284,7 @@ def _configured() -> _Default | None:
 
 
 def _beside() -> _Default | None:
-    """Return the bare repository with documents in the working directory; None if none. Raises UsageError if several."""
+    """Return the bare repository with documents in the working directory, or None. Raises UsageError if several."""
     repositories: list[Path] = []
     with suppress(OSError):
         paths = (path for path in Path().iterdir() if path.name != ".git")
