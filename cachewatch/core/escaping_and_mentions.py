@@ -143,7 +143,7 @@ _MARKDOWN = re.compile(r"([\\`*\[\]<|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=
 # What GitHub and GitLab make a mention of a person or a link to an issue, which they do after they read the Markdown: on
 # GitHub neither a backslash nor an entity helps. Both leave out code spans.
 _REFERENCE = re.compile(
-    r"((?:(?<![A-Za-z0-9])@[A-Za-z0-9][\w/-]*|[#!][0-9]+|(?<![A-Za-z0-9])G[HL]-[0-9]+)+)", re.IGNORECASE
+    r"((?:(?<![A-Za-z0-9])@[A-Za-z0-9][\w/-]*(?:\.\w+)*|[#!][0-9]+|(?<![A-Za-z0-9])G[HL]-[0-9]+)+)", re.IGNORECASE
 )
 
 

@@ -119,8 +119,8 @@ def _of_document(document: Document | UnreadDocument, match: Match) -> tuple[boo
     for key in _SPEC_KEYS:
         alone = Selection(**{key: getattr(selection, key)})
         if not any(map(alone.chooses, document.specs.values())):
-            return False, f"{where}: none of {number(total, 'spec')} has {key} {_list(getattr(match, key))}"
-    return False, f"{where}: none of {total:,} specs agrees with all keys of `match:` at once"
+            return False, f"{where}: none of {number(total, 'present spec')} has {key} {_list(getattr(match, key))}"
+    return False, f"{where}: none of {total:,} present specs agrees with all keys of `match:` at once"
 
 
 def _conditions(match: Match) -> list[str]:

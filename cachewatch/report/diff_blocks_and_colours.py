@@ -240,7 +240,6 @@ def _block_of_tag(chosen: Chosen, report: Report, asked: Requested) -> Block:
         others = {stack for line in chosen.lines for stack in line.stacks}.difference(statement.stacks)
         shared = words.stacks_named(others, asked.most_names)
         parts += [wording().say("stacks", "shared", names=shared)] if others else []
-    names_all = asked.lists_all or len(packages) <= FEW_NAMES
     return Block(
         kind=statement.kind,
         severity=statement.severity,
@@ -248,9 +247,13 @@ def _block_of_tag(chosen: Chosen, report: Report, asked: Requested) -> Block:
         name=words.name_of(statement),
         total=", ".join(filter(None, parts)),
         notes=tuple(filter(None, _notes(chosen, report, asked))),
-        named=names(packages, asked.most) if names_all else "",
+        named=names(packages, asked.most) if _names_all(packages, asked) else "",
         packages=len(packages),
     )
+
+
+def _names_all(packages: Collection[str], asked: Requested) -> bool:
+    return asked.lists_all or len(packages) <= FEW_NAMES
 
 
 # What a prune takes.
@@ -296,7 +299,7 @@ def _notes(chosen: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     for effect in statement.effects:
         affected = tuple(name for name in effect.packages if name in packages)
         if affected and not effect.attribute and effect.kind not in goes_without_saying:
-            is_all = 1 < len(packages) == len(affected)
+            is_all = 1 < len(packages) == len(affected) and _names_all(packages, asked)
             yield f"{wording().text(effect.kind, 'effect')}: {'all of them' if is_all else names(affected, asked.few_names)}"
 
 

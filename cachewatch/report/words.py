@@ -162,7 +162,7 @@ def replacement(line: Line, most: int = MOST_NAMES) -> str:
 def _beside(line: Line, most: int) -> Iterator[str]:
     """Yield the other versions removed and added, `1.3.0 added`, without removed ones that stay somewhere."""
     story = line.story
-    kept = {version for version, _ in story.stays}
+    kept = {version for version, place in story.stays if place in story.places}
     removed = [version for version in story.before if version not in kept]
     for place, (versions, word) in enumerate(((removed, "removed"), (story.after, "added"))):
         newest = {pair[place] for pair in story.pairs} or versions
@@ -362,6 +362,7 @@ def reason_of(loss: Loss, own: Words | None = None, versions: Sequence[str] = ()
         version=", ".join(safe_name(one) or "no version" for one in versions),
         there=safe_name(loss.there),
         stacks=stacks_named(loss.stacks),
+        where=f"in {stacks_named(loss.stacks)}" if loss.stacks else "there",
         for_target=f" for {safe_name(loss.target)}" if loss.target else "",
         compiler=safe_name(loss.compiler),
         variants=" ".join(map(safe_name, loss.variants)) or "fewer variants",

@@ -235,7 +235,7 @@ WORDS: dict[str, Any] = {
         [{}, {"versions": ["1.1"]}, {"stacks": ["ml"]}, {"stacks": ["ml"], "versions": ["1.1"]}],
         [{"versions": ["2.0"]}, {"stacks": ["ml"]}, {"stacks": ["ml"], "versions": ["1.1"]}],
         (),
-        "zlib 1.1 -> 2.0 (1.0 stays in 1 other stack, 1.1 stays in 1 other stack) +1 -2",
+        "zlib 1.1 -> 2.0 (1.0 stays in 1 other stack, 1.1 stays in 1 other stack), 1.0 removed +1 -2",
     ),
     "a new version in a new place": (
         [{}],
@@ -273,7 +273,7 @@ WORDS: dict[str, Any] = {
         [{"target": "zen4"}],
         [{"versions": ["1.1"], "target": "x86_64_v3"}],
         (),
-        "zlib 1.0; now 1.1 on x86_64_v3 -1 1.1 for x86_64_v3 is there, 1.0 is gone",
+        "zlib 1.0; now 1.1 on x86_64_v3 -1 1.1 for x86_64_v3 is in e4s, 1.0 is gone",
     ),
     "a machine is lost": ([{}, {"os": "rhel8"}], [{}], (), "e4s (rhel8, x86_64_v3) zlib 1.0 -1"),
     "a machine is lost with an upgrade": (

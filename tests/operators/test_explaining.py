@@ -81,9 +81,9 @@ def test_by_documents(config: Config) -> None:
     assert said(mine) == (True, "in develop: 1 of 1 spec")
     assert said(mine, record(2)) == (True, "in develop: 1 of 2 specs")
     assert said(mine, tag="v1.0") == (False, "in v1.0: not one of the tags [develop]")
-    assert said(record(2)) == (False, "in develop: none of 1 spec has stacks [ml-*]")
-    assert said(record(2, stacks=["ml-cpu"])) == (False, "in develop: none of 1 spec has versions [@2:]")
-    nothing = "in develop: none of 2 specs agrees with all keys of `match:` at once"
+    assert said(record(2)) == (False, "in develop: none of 1 present spec has stacks [ml-*]")
+    assert said(record(2, stacks=["ml-cpu"])) == (False, "in develop: none of 1 present spec has versions [@2:]")
+    nothing = "in develop: none of 2 present specs agrees with all keys of `match:` at once"
     assert said(record(2, stacks=["ml-cpu"]), record(3, versions=["2.1"])) == (False, nothing)
 
 

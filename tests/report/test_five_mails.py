@@ -375,7 +375,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         ),
         (
             [record(2, stacks=E4S, versions=["1.1"])],
-            "IN OTHER BUILDS ONLY for x86_64_v3 zlib 1.0 radiuss; 1.1 is there, 1.0 is gone",
+            "IN OTHER BUILDS ONLY for x86_64_v3 zlib 1.0 radiuss; 1.1 is in e4s, 1.0 is gone",
             "To do Re-concretize if you use zlib: other builds or newer versions are there.",
         ),
     ],

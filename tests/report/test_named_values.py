@@ -137,6 +137,16 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
         [record(1, stacks=AB)],
         "zlib 1.0 now shared with b 1 spec kept FEWER COPIES 1 package, -1 zlib 1.0 now shared -1 in b",
     ),
+    "an older version that an upgraded stack lost and another one keeps": (
+        [record(1, stacks=AB), record(2, versions=["1.1"], stacks=A)],
+        [record(1, stacks=B), record(3, versions=["1.2"], stacks=A)],
+        "zlib 1.1 -> 1.2, 1.0 removed +1 -1, 1 spec kept in a (1 of 2 stacks); not yet in b",
+    ),
+    "the stack that has what a lost place has not": (
+        [record(1, stacks=A), record(2, stacks=B)],
+        [record(3, versions=["2.0"], stacks=B)],
+        "2.0 is in b, 1.0 is gone",
+    ),
     "what may be pruned, once": (
         [record(1, stacks=A), record(2, stacks=B, target="zen4")],
         [record(1, stacks=["root"]), record(2, stacks=B, target="zen4")],

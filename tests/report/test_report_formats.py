@@ -310,10 +310,11 @@ def test_stat_is_one_line_a_package(run: Run, demo_repository: Path, monkeypatch
         ("x86_64_v3 ml-linux-x86_64-rocm", "x86_64_v3 ml-linux-x86_64-rocm"),
         ("_a_ b_ _c a__b __d__ _", r"\_a\_ b\_ \_c a\_\_b \_\_d\_\_ \_"),
         ("+_ -_x a_(b) (a)_b é_é", r"+\_ -\_x a\_(b) (a)\_b é\_é"),
+        ("a@1.2.1 or @1.2.2.", "a@1.2.1 or `@1.2.2`."),
     ],
 )
 def test_underscores_within_words_are_not_escaped(text: str, written: str) -> None:
-    """There they mean nothing to Markdown; elsewhere they may begin or end an emphasis."""
+    """There they mean nothing to Markdown; elsewhere they may begin or end an emphasis. A version is no mention."""
     assert markdown(text) == written
 
 

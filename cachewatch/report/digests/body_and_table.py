@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.advice.actions import ENVIRONMENT
+from cachewatch.core.advice.actions import ENVIRONMENT, was_lost
 from cachewatch.core.advice.verbs_and_reasons import AssessedLoss, Because, Fact, Rank, Verb
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.kinds_and_specs import LossClass
@@ -15,6 +15,7 @@ from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     LOSSES,
     OF_REBUILDS,
+    Counts,
     Line,
     Severity,
     Statement,
@@ -175,7 +176,22 @@ def _rest(digest: Digest) -> list[Statement]:
     tags = {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags}
     # For new snapshots, the digest says how many hashes differ.
     shown = [tag for tag in digest.tags if (tag.source, tag.report.tag) not in tags]
-    return [one for tag in shown for one in tag.rest if _is_routine(one) or not tag.silenced >= {*one.packages}]
+    found = (
+        _without_returned(one, tag)
+        for tag in shown
+        for one in tag.rest
+        if _is_routine(one) or not tag.silenced >= {*one.packages}
+    )
+    return [one for one in found if one.packages]
+
+
+def _without_returned(one: Statement, tag: TagDigest) -> Statement:
+    """Return a statement without lines on builds that replaced what was reported as lost, if it is about rebuilt specs."""
+    if one.kind is not StatementKind.REBUILT:
+        return one
+    lines = tuple(line for line in one.lines if not was_lost(line, tag.report.tag, tag.statements))
+    packages = tuple(dict.fromkeys(line.package for line in lines))
+    return replace(one, lines=lines, packages=packages, counts=sum((line.counts for line in lines), start=Counts()))
 
 
 def _is_routine(one: Statement) -> bool:
@@ -349,9 +365,10 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
     remark = ""
     # The earlier one of two snapshots has the old versions.
     if kind is StatementKind.UPGRADED and not all(base_of(tag.report) for _, tag in lines):
-        is_old_there = any(line.story.still_there for line, _ in lines)
+        is_old_there = {bool(line.story.still_there) for line, _ in lines}
         yours = words.text("sections", "for_yours") if digest.environment is not None else ""
-        remark = words.say("sections", "old_but" if is_old_there else "no_old", for_yours=yours)
+        if False in is_old_there:
+            remark = words.say("sections", "old_but" if True in is_old_there else "no_old", for_yours=yours)
     heading = words.text("sections", kind) if kind in _CLAUSES else words.text(kind, "heading")
     is_bad = kind is StatementKind.DOWNGRADED
     return Section(name=kind.value, heading=heading, remark=remark, is_bad=is_bad, rows=_merged(rows, digest, words))

@@ -240,7 +240,10 @@ class Clause:
         losses = self._losses(items)
         systems = sorted({lost.machine.os for lost in losses if lost.machine})
         if systems and self.kind == StatementKind.MACHINE_LOST:
-            return ", ".join(map(safe, systems)) if len(systems) <= 2 else number(len(systems), "system")
+            # Another stack may have its packages for this system on another target.
+            others = {lost.place.target for lost in losses}
+            machine = [*systems, *(others if len(systems) == len(others) == 1 else ())]
+            return ", ".join(map(safe, machine)) if len(systems) <= 2 else number(len(systems), "system")
         stacks = {lost.place.stack for lost in losses} or {place.stack for one in statements for place in one.places}
         named = stack_name(*stacks)[:_LONGEST_NAME] if len(stacks) == 1 else number(len(stacks), "stack")
         # Where a stack has a package for other targets, it is not without it.

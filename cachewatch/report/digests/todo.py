@@ -270,7 +270,9 @@ def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
     own, is_wait_over = _same_tags(digest), digest.assessment.is_wait_over
     rebuilt = {package for tag in own for package in tag.outdated(is_wait_over=is_wait_over)}
     old = (replaced_versions(tag.report.tag, tag.statements, is_wait_over=is_wait_over) for tag in own)
-    return [safe(one) for those in old for one in those], sorted(rebuilt)
+    # The name of a rebuilt package says more than an old version of it.
+    named = [one for those in old for one in those if one.rpartition(" ")[0] not in rebuilt]
+    return [safe(one) for one in named], sorted(rebuilt)
 
 
 def _last_day(digest: Digest) -> str:
