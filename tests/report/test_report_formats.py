@@ -17,6 +17,7 @@ from conftest import Golden, Run
 from helpers import START, NewRevision, catalogue, document, history, record, records, write, write_repository
 from pairs import some_pair
 
+from cachewatch import comparison_flow
 from cachewatch.core.escaping_and_mentions import markdown, safe
 from cachewatch.core.filters_and_spec_patterns import select
 from cachewatch.report.dates_and_totals import accounting, days, how_long
@@ -156,6 +157,16 @@ def test_the_total_speaks_of_what_was_asked_for(run: Run, tmp_path: Path) -> Non
     assert total(*of_stack) == "1 package has changes of these kinds (+1 -1: 1 rebuilt)"
     assert total("--kind", "downgraded") == "Nothing of what was asked for."
     assert total("--target", "aarch64") == "No differences in your selection of 3 packages."
+
+
+def test_totals_of_several_batches(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of one."""
+    states = [catalogue({f"p{n}": records([n + salt]) for n in range(3)}) for salt in (0, 10)]
+    repository = history(tmp_path / "r.git", *states)
+    for size in (comparison_flow._BATCH_BYTES, 1):
+        monkeypatch.setattr(comparison_flow, "_BATCH_BYTES", size)
+        said = run("diff", "HEAD~1", "--repo", repository).output
+        assert "3 of 3 packages changed (3 of them only rebuilt); their specs: 3 -> 3" in " ".join(said.split())
 
 
 def test_headings_add_up_to_the_total(run: Run, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from helpers import START, catalogue, history, lock, record, records, spec_hash
 from station import OPEN_CONFIG, Site
 
 from cachewatch.core.advice.environment_coverage import Environment
+from cachewatch.core.advice.verbs_and_reasons import Verb
+from cachewatch.core.advice.waits_and_reminders import OpenAction, Remembered
 from cachewatch.environments import open_environment
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record as record_state
@@ -395,3 +397,9 @@ def test_what_is_still_open_is_one_command(tmp_path: Path) -> None:
     ) in text
     assert text.count("since ") == 2  # the day, and that of the lock file
     assert "environment spack.lock (unchanged since 2 June; give cachewatch the new one when you have it)" in text
+
+
+def test_another_lock_file_settles_what_was_asked_for_the_old_one() -> None:
+    asked = [(Verb.BUILD, "old"), (Verb.BUILD, "new"), (Verb.LOOK, "old")]
+    facts = [OpenAction(verb=v, subject=lock, since="", last_repeated=START, lock=lock) for v, lock in asked]
+    assert [(one.verb, one.lock) for one in Remembered(tuple(facts)).of_lock("new").actions] == asked[1:]
