@@ -214,7 +214,7 @@ def is_partial() -> bool:
 
 
 def _open(found: _Default, line: ProgressLine | None = None) -> Repository:
-    """Open the repository `found`; record a folder of documents in a temporary one. Draw progress on `line`, if any."""
+    """Open the repository `found`; a plain folder is first recorded in a temporary one. `line` shows the progress."""
     address, layout = found.address, layout_asked_for() or found.layout
     if not is_folder(address):
         return open_repository(address, report=line.git_report if line else None, layout=layout)

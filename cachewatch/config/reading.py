@@ -131,7 +131,7 @@ def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNod
 
 
 def _read_file(path: Path, context: ConfigContext, *, is_ours: bool) -> Mapping[str, ConfigNode]:
-    """Return the sections of the YAML file `path`, which others wrote unless `is_ours`. Raises Broken if unusable."""
+    """Return the sections of the YAML file `path`, which is not trusted unless `is_ours`. Raises Broken if unusable."""
     content, line = b"", 0
     try:
         if is_ours:

@@ -154,7 +154,7 @@ class _OfFile(GenerateJsonSchema):
 
 
 def default_of(key: ConfigKey) -> str:
-    """Return what happens if the key is left out: its default, or words; "" if it is required or nothing happens."""
+    """Return the default of `key`, or a phrase on what holds without it; "" if it is required or has no effect."""
     default, is_required = key.field.default, key.is_required or key.field.is_required()
     if key.if_left_out or is_required or isinstance(default, ConfigSection) or default in (None, {}):
         return key.if_left_out

@@ -444,7 +444,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
 
 
 def _with_other_changes(line: Line, members: Iterable[Items], assignment: _Assignment) -> Line:
-    """Return the `line` of an up- or downgrade with what else changed in its `members`: values, and older versions."""
+    """Return the `line` of an up- or downgrade with other changes of its `members`: values, and other versions."""
     stacks = {place.stack for place in line.story.places}
     widespread = assignment.values_of(line.package, stacks)
     having: defaultdict[str, set[str]] = defaultdict(set)
@@ -596,7 +596,7 @@ def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
 
 
 def without_packages(statement: Statement, silenced: Set[str]) -> Statement:
-    """Return `statement`, on a stack or changed values, without the packages in `silenced`; it keeps all its places."""
+    """Return `statement`, on a stack or changed values, without packages in `silenced`, but with their places."""
     lines = tuple(one for one in statement.lines if one.package not in silenced)
     losses = tuple(one for one in statement.losses if one.package not in silenced)
     effects = (replace(one, packages=own) for one in statement.effects if (own := _without(one.packages, silenced)))

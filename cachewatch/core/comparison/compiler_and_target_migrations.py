@@ -154,7 +154,7 @@ def _no_packages() -> _Packages:
 
 
 class TagValues(Struct):
-    """The earlier values of the changed packages of a tag, and the steps by which they changed."""
+    """The compilers, systems, targets and variants that changed packages of a tag had, and how these changed."""
 
     steps: defaultdict[Step, defaultdict[str, list[str]]] = field(  # packages by stack
         default_factory=lambda: defaultdict(partial(defaultdict, list))

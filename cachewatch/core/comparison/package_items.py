@@ -548,7 +548,7 @@ class _ItemsReader:
         )
 
     def _story_of_moved(self, after: Signature) -> Story:
-        """Return the story that a spec changed stacks or, where specs are pruned, that no stack builds it any more."""
+        """Return the story of a spec, now `after`: other stacks build it or, in tags that are pruned, none does."""
         if after.stacks or not self._change.is_pruned:
             return Story(kind=StatementKind.MOVED, before=after.versions)
         built = set[str]().union(*self._versions_in[1].values())

@@ -267,7 +267,7 @@ _Listing = tuple[Mapping[str, Sequence[CatalogueEntry]], Sequence[str], Validato
 
 
 def _fetch_listing(mirror: mirrors.CacheMirror, name: str, known: Validator) -> _Listing | None:
-    """Fetch the list `name` of a catalogue; return None if neither it nor any index in it differs from `known`."""
+    """Fetch the list `name` of a catalogue; return None if it and all indexes in it are unchanged since `known`."""
     etag = known.etag if known.layout == "catalogue" else ""
     file = mirror.get(name, etag=etag, size=8 * 2**20)  # of 30,000 stacks
     if file is None:

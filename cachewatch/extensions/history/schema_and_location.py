@@ -302,7 +302,7 @@ def unpack(stored: bytes | str) -> list[str]:
 
 
 def members(stored: bytes | str) -> list[bytes | str]:
-    """Divide a stored set into its hashes, each as `pack` stores it alone, without decoding them."""
+    """Divide a stored set into its hashes without decoding them; each is what `pack` returns for that hash alone."""
     if isinstance(stored, str):
         return [pack([one]) for one in unpack(stored)]
     return [stored[start : start + _BYTES] for start in range(0, len(stored), _BYTES)]

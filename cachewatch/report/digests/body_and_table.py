@@ -146,7 +146,7 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
 
 
 def lacked(statements: Sequence[Statement], words: Words) -> str:
-    """Return what a snapshot lacks: packages that are gone or there in older versions, then those of gone stacks."""
+    """Return what a snapshot lacks: packages that it has not or only in older versions, then those of gone stacks."""
     whole, losses = removed_packages(statements), [lost for one in statements for lost in one.losses]
     with_stacks: dict[str, list[str]] = {}
     for one in statements:

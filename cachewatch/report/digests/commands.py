@@ -137,7 +137,7 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
 
 
 def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is_copied: bool) -> list[str]:
-    """Return the command to re-concretize and, as comments, for whom; if `is_copied`, also that the rest is for all."""
+    """Return the command to re-concretize, with comments on who needs it; if `is_copied`, others go on below it."""
     condition = _if_lock(settled, digest, words)
     is_reused = any(one.because in _OLD for one in digest.assessment.actions)
     return [
