@@ -192,7 +192,7 @@ def commit_time(seconds: bytes | str) -> datetime:
 
 
 def newest_two(repository: Repository) -> tuple[str, str]:
-    """Return names of the newest two revisions that changed documents, older first; UnknownRevision if fewer are there."""
+    """Return names of the newest two revisions that changed documents, older first. Raises UnknownRevision if fewer."""
     if repository.is_folder:
         raise UnknownRevision(
             f"{repository.path}: {_NO_REVISIONS}; name two folders: `cachewatch diff BEFORE {repository.path}`"

@@ -370,4 +370,4 @@ class Channel(Protocol):
         """Return a message with the same content as `original`, marked as resent."""
 
     def open(self, sent_history: SentHistory) -> AbstractContextManager[Transport]:
-        """Return a context for a run of deliveries, the first of which connects. `sent_history` finds earlier messages."""
+        """Return a context for a run of deliveries; the first one connects. `sent_history` finds earlier messages."""

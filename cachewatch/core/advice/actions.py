@@ -508,7 +508,7 @@ def _gone(package: str, statements: Iterable[Statement]) -> Iterator[OwnedLoss]:
 
 
 def _where(because: Because, package: str, statements: Iterable[Statement]) -> Iterator[tuple[str, str]]:
-    """Yield (system, target) of machines that lost `package` if `because` is GONE; else ("", stack) where it is older."""
+    """Yield (system, target) of machines that lost `package` if `because` is GONE, else ("", stack) where it fell."""
     if because is Because.GONE:
         yield from map(_machine_of, _gone(package, statements))
         return

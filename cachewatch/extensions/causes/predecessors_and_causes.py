@@ -193,7 +193,7 @@ class Walk:
         return best
 
     def paths(self, package: str, before: str, after: str) -> Causes:
-        """Return why a spec `before` became `after`: each cause with the shortest path from `package` to its package."""
+        """Return why a spec `before` became `after`: each cause with the shortest path to its package."""
         asked = self._pair(package, before, after)
         left = self._find(asked)
         if left == _TOO_MANY:

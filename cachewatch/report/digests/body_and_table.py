@@ -186,7 +186,7 @@ def _rest(digest: Digest) -> list[Statement]:
 
 
 def _without_returned(one: Statement, tag: TagDigest) -> Statement:
-    """Return a statement without lines on builds that replaced what was reported as lost, if it is about rebuilt specs."""
+    """Return a statement; one on rebuilt specs without those that replaced what was reported as lost."""
     if one.kind is not StatementKind.REBUILT:
         return one
     lines = tuple(line for line in one.lines if not was_lost(line, tag.report.tag, tag.statements))
