@@ -100,7 +100,7 @@ def class_of(lost: list[Record], after: list[Record], target: str) -> str:
             same = [one for one in after if one["hash"] in hashes]
             built = [one for one in after if one["stacks"] and (one["platform"], one["os"]) == system]
             serving = [one for one in built if one["target"] == target or one["target"] in ancestors(target)]
-            if any(one["stacks"] for one in same):
+            if any(one["stacks"] for one in same) and len(same) == len(hashes):
                 found = "kept"
             elif any(version in one["versions"] and bare(one) == variants for one in serving):
                 found = "equal"

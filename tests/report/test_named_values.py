@@ -147,6 +147,11 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
         [record(3, versions=["2.0"], stacks=B)],
         "2.0 is in b, 1.0 is gone",
     ),
+    "binaries of which a few stay, as equal ones": (
+        [record(1, stacks=AB), record(2, stacks=A)],
+        [record(1, stacks=B)],
+        "a (x86_64_v3) zlib 1.0 -1, 1 spec kept b builds an equal one",
+    ),
     "what may be pruned, once": (
         [record(1, stacks=A), record(2, stacks=B, target="zen4")],
         [record(1, stacks=["root"]), record(2, stacks=B, target="zen4")],

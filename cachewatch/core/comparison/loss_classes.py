@@ -46,8 +46,15 @@ _Builds = Mapping[str, Mapping[frozenset[str], Sequence[Signature]]]
 class _Remains:
     """The current specs of a package in a tag; lost specs are compared with them."""
 
-    def __init__(self, after: Iterable[Signature], restacked: Iterable[StackChange], *, is_pruned: bool) -> None:
-        self._is_pruned = is_pruned
+    def __init__(
+        self,
+        before: Mapping[Signature, int],
+        after: Iterable[Signature],
+        restacked: Iterable[StackChange],
+        *,
+        is_pruned: bool,
+    ) -> None:
+        self._before, self._is_pruned = before, is_pruned
         self._kept: defaultdict[Signature, list[StackChange]] = defaultdict(list)
         for kept in restacked:
             self._kept[kept.before].append(kept)
@@ -99,7 +106,9 @@ class _Remains:
         there, unbuilt = builds
         same = [kept for signature in lost for kept in self._kept.get(signature, ())]
         built = [kept.after for kept in same if kept.after.stacks]
-        if built or (same and not self._is_pruned):
+        # Else some of the binaries are gone, and those that are left are their equals.
+        is_whole = all(len(self._kept.get(signature, ())) == self._before[signature] for signature in lost)
+        if (built and is_whole) or (same and not self._is_pruned):
             return Loss(loss_class=LossClass.KEPT, version=version, stacks=_stacks(built))
         others = there.get(version, {})
         if variants in others:
@@ -160,7 +169,7 @@ def _stacks(signatures: Iterable[Signature]) -> tuple[str, ...]:
 
 def judge_losses(
     judged: Mapping[Place, PlaceJudgement],
-    before: Iterable[Signature],
+    before: Mapping[Signature, int],
     after: Iterable[Signature],
     restacked: Iterable[StackChange],
     *,
@@ -168,7 +177,7 @@ def judge_losses(
 ) -> tuple[Mapping[Place, Loss], tuple[MachineLoss, ...]]:
     """Return the loss of each lost place, and the machines lost by places that still have other builds.
 
-    `judged` are the verdicts on all places, `before` and `after` the signatures of both states, and `restacked` the
+    `judged` are the verdicts on all places, `before` (with numbers of specs) and `after` the signatures of both states, and `restacked` the
     kept specs whose stacks changed. `is_pruned` tells whether specs that no stack builds will be removed.
     """
     lost: dict[Place, set[_System]] = {}
@@ -180,7 +189,7 @@ def judge_losses(
             lost[place] = systems
     if not lost:
         return {}, ()
-    remains = _Remains(after, restacked, is_pruned=is_pruned)
+    remains = _Remains(before, after, restacked, is_pruned=is_pruned)
     had: dict[Place, list[Signature]] = {place: [] for place in lost}
     for signature in before:
         for place in signature.places & lost.keys():

@@ -467,7 +467,8 @@ def _chosen_places(
         new = {place for place, one in judged.items() if one.verdict is Verdict.GAINED}
         alone = {place: one for place, one in chosen.items() if one.verdict is Verdict.LOST or place in new}
         judged = {place: one for place, one in judged.items() if one.verdict is not Verdict.LOST} | alone
-    losses, machines = judge_losses(chosen, before, after, change.restacked, is_pruned=change.is_pruned)
+    had = {one: change.specs_before.counts[one] for one in before}
+    losses, machines = judge_losses(chosen, had, after, change.restacked, is_pruned=change.is_pruned)
     outside = partial(_outside, change, before, selection)
     found = place_changes(judged, losses)
     if not selection.versions.is_open:  # an upgrade from an unselected version to another is none of the selected ones
