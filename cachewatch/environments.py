@@ -149,7 +149,7 @@ def _read(path: Path, folders: Iterable[Path], wanted: str) -> bytes:
 def _parts(data: bytes, name: str) -> tuple[_Lock, dict[str, spec_nodes.Node], set[str]]:
     """Return a lock file, its nodes by hash, and the hashes of its roots, both with those of included lock files."""
     try:
-        lock = msgspec.json.decode(data, type=_Lock)
+        lock = msgspec.json.decode(data.decode(), type=_Lock)  # what is decoded later is not checked for UTF-8 here
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{name}: is not a Spack lock file ({error})") from error
     version = lock.meta.lockfile_version

@@ -434,6 +434,7 @@ def test_included_environments_count() -> None:
     "data",
     [
         *(b"", b"[]", b"{}", b"spack:", json.dumps(lock_of(3, [0])).encode(), b'{"_meta": {"lockfile-version": "x"}}'),
+        b'{"_meta": {"lockfile-version": 5}, "concrete_specs": {"a": {"name": "a", "version": "1", "dependencies": "\xff"}}}',
         # A root that is not there: nothing would be lacking, and a gate in CI would pass.
         json.dumps(lock_of(5, [0], concrete_specs={})).encode(),
     ],
