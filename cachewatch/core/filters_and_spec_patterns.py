@@ -212,10 +212,11 @@ def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
         mark = pattern.removesuffix(name)
         if not is_plain(name):
             yield pattern
-            old = re.match(r"[\w-]+(?=[@*])", name)
-            if old and (spelt := compiler(old[0])) != old[0]:  # clang* is llvm and all its versions
-                yield mark + spelt
-                yield f"{mark}{spelt}@{name[old.end() :].removeprefix('@')}"
+            old = re.match(r"([\w-]+)[@*]", name)
+            if old and (spelt := compiler(old[1])) != old[1]:  # clang* is llvm with any version, and without
+                rest = name.removeprefix(old[1])
+                yield f"{mark}{spelt}{rest if rest[0] == '@' else f'@{rest}'}"
+                yield from [mark + spelt] if rest == "*" else []
             continue
         spelt = compiler(name)
         yield mark + spelt

@@ -168,15 +168,15 @@ class Departures:
         stack, not parsed. Where the stack still has the package for another target or system, only a revision with the
         same tree counts.
         """
-        steps = self._steps
-        kept = {package for package in trees if _has_stack(steps.repository, tag, stack, [package], steps.after)}
+        repository, packages = self._steps.repository, self._steps.packages
+        after = self._steps.after
 
         def has_place(at: Revision) -> bool:
-            has = steps.packages(at, tag)
+            changed = [package for package, tree in trees.items() if packages(at, tag).get(package) != tree]
             return all(
-                has.get(package) == tree
-                or (package not in kept and _has_stack(steps.repository, tag, stack, [package], at))
-                for package, tree in trees.items()
+                _has_stack(repository, tag, stack, [package], at)
+                and not _has_stack(repository, tag, stack, [package], after)
+                for package in changed
             )
 
         return has_place

@@ -121,6 +121,23 @@ def test_a_new_tag_is_called_new(tmp_path: Path) -> None:
     assert "1 only for sequoia" in rendered.title
 
 
+def test_a_subject_names_the_target_of_a_lost_system(tmp_path: Path) -> None:
+    """Another stack has the package for the same system on another target."""
+    kept = [record(2, os="rhel8"), record(3, target="neoverse_v1", stacks=["arm", "root"])]
+    rendered, _ = mail(digest_of(week(tmp_path, {"zlib": [record(1), *kept]}, {"zlib": kept})))
+    assert rendered.title == "zlib gone for ubuntu22.04, x86_64_v3"
+
+
+def test_older_lock_files_are_not_only_those_with_a_replaced_version(tmp_path: Path) -> None:
+    """Not with a replaced version if other builds of it are gone, too."""
+    before = [
+        record(n, stacks=[stack], versions=[v]) for n, stack, v in ((1, "a", "1.0"), (2, "b", "1.1"), (3, "b", "0.9"))
+    ]
+    after = [record(n, stacks=[stack], versions=["1.1"]) for n, stack in ((4, "a"), (5, "b"))]
+    _, body = mail(digest_of(week(tmp_path, {"zlib": before, "abc": [record(7)]}, {"zlib": after, "abc": [record(8)]})))
+    assert "Nothing to do now; re-concretize older lock files before the next install." in body
+
+
 def test_one_machine_can_install_what_the_command_names(tmp_path: Path) -> None:
     """Packages that no machine has together are not in one command; those left out are counted."""
     one, two = {"os": "ubuntu24.04", "target": "x86_64_v3"}, {"os": "ubuntu22.04", "target": "x86_64_v3"}

@@ -241,6 +241,25 @@ def test_what_a_selected_system_has_newly_is_no_copy(run: Run, tmp_path: Path, o
     assert "COPIES" not in said
 
 
+def test_a_place_that_got_another_compiler_is_widened_and_narrowed(run: Run, tmp_path: Path) -> None:
+    """It lost one and gained one; a place that only gained one is not narrowed."""
+    old, new = records([1]), [record(2, compiler="gcc@14.2.0")]
+    for kind in ("widened", "narrowed"):
+        said = told(run, tmp_path, old, new, "--kind", kind)
+        assert "zlib gcc@11.4.0 -> gcc@14.2.0 +1 -1 in e4s 1 of 1 package has changes of these kinds" in said
+    assert "Nothing of what was asked for." in told(run, tmp_path, old, [*old, *new], "--kind", "narrowed")
+
+
+def test_what_a_removed_stack_adds_is_rebuilt_for_others(run: Run, tmp_path: Path) -> None:
+    before = {f"p{n}": [record(n, stacks=AB)] for n in range(5)}
+    after = {f"p{n}": [record(10 + n, stacks=A)] for n in range(5)}
+    for side, packages in (("old", before), ("new", after)):
+        write(tmp_path / side, {f"{name}.md": document(found, package=name) for name, found in packages.items()})
+    said = " ".join(run("diff", tmp_path / "old", tmp_path / "new").output.split())
+    assert "STACK REMOVED b 5 packages, +5 -5" in said
+    assert "5 of its specs were rebuilt for other stacks, which still build them" in said
+
+
 def test_what_a_removed_package_had_is_counted_in_all(run: Run, tmp_path: Path) -> None:
     """Also the specs that are counted with a removed stack."""
     found = [*records([1, 2], stacks=A), record(3, stacks=B)]

@@ -114,6 +114,18 @@ def test_a_place_that_is_back(made: Made) -> None:
     assert readers.site.digests()[-1].rendered.title.startswith("one is back in e4s (zen4)")
 
 
+def test_what_is_back_with_another_hash_is_no_routine_rebuild(made: Made) -> None:
+    """Its old build was reported as lost, and is not there to be rebuilt."""
+    old, other = (records([n], stacks=[stack, "root"]) for n, stack in ((1, "ml"), (2, "e4s")))
+    found = [old + other, other, records([3], stacks=["ml", "root"]) + other]
+    states = [catalogue(many(20) | {"one": own, "two": records([n])}) for n, own in enumerate(found, 50)]
+    readers = made(*states, config=CONFIG.replace("changes: [all], ", ""))
+    readers.go_on()
+    said = readers.mail()
+    assert "one is back in ml (x86_64_v3)" in said
+    assert "Routine 1 binary of two rebuilt; it is not known why." in said
+
+
 def test_a_place_is_missing_since_the_revision_that_lost_it(made: Made) -> None:
     """Not since an earlier one, in which the package changed elsewhere."""
     old, other = records([1], stacks=["ml", "root"]), [records([n], versions=[f"1.{n}"]) for n in (2, 3)]

@@ -125,7 +125,6 @@ class _ItemsReader:
         self._known_items: dict[Hashable, tuple[Items, int]] = {}
         self._numbers: dict[Items, int] = {}  # of items that are equal but for their stacks and kinds
         self._found_others: dict[Hashable, Facts] = {}
-        self._facts_left: dict[tuple[str, ...], Facts] = {}  # of the later state, by versions
         self._found_stories: dict[Hashable, Story] = {}
 
     def items(self) -> tuple[Items, ...]:
@@ -605,7 +604,7 @@ class _ItemsReader:
                     for mine, other in ((was, now), (now, was))
                 )
                 return Story(kind=StatementKind.RECONFIGURED, before=before, after=after)
-            left = self._facts_of_version(signature.versions)
+            left = self._others(None, None, signature.versions, is_before=True)
             remaining = tuple(value for value in named if any(value in values for values in left.values()))
             return Story(kind=StatementKind.NARROWED, before=signature.versions, after=named, remaining=remaining)
         key = (signature.target, signature.stacks, signature.versions)
@@ -619,14 +618,6 @@ class _ItemsReader:
         side = self._change.specs_before if is_before else self._change.specs_after
         alike = (one for one in side.counts if one.versions == signature.versions)
         return len({replace(one, stacks=()) for one in alike if not one.places.isdisjoint(signature.places)})
-
-    def _facts_of_version(self, versions: tuple[str, ...]) -> Facts:
-        """Return the facts that the specs of exactly these `versions` have in the later state."""
-        if versions not in self._facts_left:
-            self._facts_left[versions] = facts_of(
-                [s for s in self._change.specs_after.counts if s.versions == versions]
-            )
-        return self._facts_left[versions]
 
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the compiler, system and variants of a spec that its places lack in the other state, and replacements.
@@ -658,22 +649,26 @@ class _ItemsReader:
         return tuple(one.text for one in own), tuple(instead)
 
     def _others(
-        self, target: str | None, stacks: tuple[str, ...], versions: tuple[str, ...] | None = None, *, is_before: bool
+        self,
+        target: str | None,
+        stacks: tuple[str, ...] | None,
+        versions: tuple[str, ...] | None = None,
+        *,
+        is_before: bool,
     ) -> Facts:
         """Return the facts of specs in the selected ones of `stacks`: the later specs if `is_before`, else the earlier.
 
-        Callers compare these with a spec, of the earlier state if `is_before`. `target` or `versions` None means any.
+        Callers compare these with a spec, of the earlier state if `is_before`. `target` or `versions` None means any; if
+        `stacks` is None, specs of unselected stacks and of none count, too.
         """
         key = (target, stacks, versions, is_before)
         if key not in self._found_others:
             side = self._change.specs_after if is_before else self._change.specs_before
-            wanted = set(filter(self._sees, stacks))
-            others = [
-                s
-                for s in side.counts
-                if target in (None, s.target) and versions in (None, s.versions) and not wanted.isdisjoint(s.stacks)
-            ]
-            self._found_others[key] = facts_of(others)
+            alike = [s for s in side.counts if target in (None, s.target) and versions in (None, s.versions)]
+            if stacks is not None:
+                wanted = set(filter(self._sees, stacks))
+                alike = [s for s in alike if not wanted.isdisjoint(s.stacks)]
+            self._found_others[key] = facts_of(alike)
         return self._found_others[key]
 
 

@@ -190,9 +190,8 @@ def _without_returned(one: Statement, tag: TagDigest) -> Statement:
     if one.kind is not StatementKind.REBUILT:
         return one
     lines = tuple(line for line in one.lines if not was_lost(line, tag.report.tag, tag.statements))
-    if len(lines) == len(one.lines):
-        return one
-    packages = tuple(dict.fromkeys(line.package for line in lines))
+    left = {line.package for line in lines}
+    packages = tuple(name for name in one.packages if name in left)
     return replace(one, lines=lines, packages=packages, counts=sum((line.counts for line in lines), start=Counts()))
 
 
