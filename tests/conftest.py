@@ -18,7 +18,7 @@ from tools import program, summary
 from truths import histories, truths
 from upstream import Upstream, specs
 
-from cachewatch.cli import demo, main
+from cachewatch.cli import init_and_demo, main
 from cachewatch.runtime.worker import Worker
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def loopback(_no_network: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def demo_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The repository of `cachewatch demo`."""
     folder = tmp_path_factory.mktemp("demo") / "catalogue.git"
-    demo.build(folder)
+    init_and_demo.build_demo(folder)
     return folder
 
 

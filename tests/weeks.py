@@ -14,7 +14,7 @@ from typing import Any
 from digests import read
 from helpers import NewRevision, Record, meta_of, record, write_repository
 
-from cachewatch.cli import demo
+from cachewatch.cli import init_and_demo
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.report.digest_and_message_values import Digest, Outage, Silenced, Span
 from cachewatch.runtime.files_and_locks import demo_documents
@@ -68,7 +68,7 @@ def rewrite(document: bytes, change: Callable[[list[Record]], list[Record]]) -> 
 
 def version_week(folder: Path) -> Digest:
     """The week of the demo."""
-    demo.build(folder / "demo.git")
+    init_and_demo.build_demo(folder / "demo.git")
     return _digest(folder / "demo.git", "ml-team", gap=True)
 
 

@@ -22,8 +22,8 @@ from cachewatch.report.diff_blocks_and_colours import fitted, wrapped
 
 # The section of the help, the name, the line of the help, and the object.
 _OWN = (
-    ("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "demo:demo"),
-    ("Begin", "init", "Write a short, commented configuration file.", "init:init"),
+    ("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "init_and_demo:demo"),
+    ("Begin", "init", "Write a short, commented configuration file.", "init_and_demo:init"),
     ("Begin", "help", "Show help on a command, or `help kinds`, `schema`, `completion`.", "help_and_exit_codes:help_"),
     ("Compare", "diff", "Show what changed between two revisions, dates or documents.", "diff:diff"),
     ("Compare", "show", "Show the builds of packages by version, stack and target.", "show_tags_packages:show"),

@@ -11,7 +11,7 @@ from sites import read_site
 
 from browser import chromium
 from browser.chromium import View
-from cachewatch.cli import demo
+from cachewatch.cli import init_and_demo
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import NoCollector
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
@@ -54,7 +54,7 @@ def _documents(folder: Path) -> Path:
     for title, make in {"quiet": weeks.quiet_week, "versions": weeks.version_week, "prune": weeks.prune_week}.items():
         (folder / title).mkdir()
         (folder / f"{title}.html").write_text(render_digest(make(folder / title)).html)
-    demo.build(folder / "demo.git")
+    init_and_demo.build_demo(folder / "demo.git")
     (folder / "page.html").write_bytes(b"".join(_page(folder / "demo.git")))
     build(Folder(folder / "site"), read_site(folder / "demo.git"), [], title="Build cache")
     return folder

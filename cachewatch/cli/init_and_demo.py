@@ -1,11 +1,17 @@
-"""`cachewatch init`: write a short, commented configuration file."""
+"""The commands to begin with: `init` writes a short, commented configuration file, `demo` compares a small repository.
+
+The repository has two revisions of five real documents. The earlier one is made up, because only one state of each is
+published: it lacks one of the packages, and the others have an older version, older hashes or another stack.
+"""
 
 import json
 import os
 import re
 import shlex
+import tempfile
 from collections.abc import Collection
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,21 +19,36 @@ from typing import Any
 import click
 
 from cachewatch.cli.chosen_repository_and_filters import PUBLIC, in_full
+from cachewatch.cli.diff import diff
 from cachewatch.cli.help_and_exit_codes import examples
-from cachewatch.cli.terminal import tell, warn
+from cachewatch.cli.terminal import tell, warn, width
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedules_and_dates import check_zone, parse_when
 from cachewatch.config.sources_and_channels import PORTS
 from cachewatch.config.value_types_and_secrets import check_name, parse_host, parse_mail
-from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout
+from cachewatch.core.names_and_layouts import (
+    ANYWHERE,
+    CATALOGUE,
+    DEFAULT_TAG,
+    DOCUMENT,
+    PUBLIC_REPOSITORY,
+    TAGS_FILE,
+    Layout,
+)
+from cachewatch.documents.front_matter_and_limits import write_tags_file
+from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.environments import LOCK_FILE
 from cachewatch.errors import CachewatchError, UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.remote_urls_and_fetching import is_url
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import tags_of
 from cachewatch.git.trees import nothing_found
+from cachewatch.git.writing_revisions import open_recording
 from cachewatch.http.allowed_addresses import is_loopback
+from cachewatch.report.diff_blocks_and_colours import fitted
 from cachewatch.report.template_rendering import render
+from cachewatch.runtime.files_and_locks import demo_documents, shipped_folder
 from cachewatch.sources import folders_and_unreadable_files as folders
 
 
@@ -164,3 +185,64 @@ def _server(text: str) -> tuple[str, int | None]:
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise UsageError(f"--smtp {text}: write HOST or HOST:PORT")
     return parse_host(host.removeprefix("[").removesuffix("]")), int(port)
+
+
+_TAG = "develop"
+_WEEK = timedelta(days=7)
+PUBLISHED = datetime(2025, 6, 1, 4, tzinfo=UTC)
+
+
+def build_demo(folder: Path, day: datetime = PUBLISHED) -> None:
+    """Make the bare repository `folder` with revisions of `day` and of a week before, and put a lock file into it."""
+    days = [(day - _WEEK, " (derived)", demo_documents("week-before")), (day, "", demo_documents())]
+    contents = [content for _, _, documents in days for content in documents.values()]
+    stacks = {stack for content in contents for stack in parse(content, DOCUMENT).facts["stacks"]}
+    tags = {_TAG: stacks}
+    for moment, remark, documents in days:
+        snapshot = f"{_TAG}-{moment:%Y-%m-%d}"
+        tags[snapshot] = stacks
+        with open_recording(folder) as recording:
+            for package, document in documents.items():
+                recording.write(f"{CATALOGUE}/{_TAG}/{package}/{DOCUMENT}", document)
+                own = document.replace(b"[package, develop]", f"[package, {snapshot}]".encode())
+                recording.write(f"{CATALOGUE}/{snapshot}/{package}/{DOCUMENT}", own)
+            recording.write(TAGS_FILE, write_tags_file(tags))
+            recording.commit(f"Catalogue of {moment.day} {moment:%B}{remark}", moment)
+    (folder / LOCK_FILE).write_bytes((shipped_folder() / "demo" / LOCK_FILE).read_bytes())
+
+
+@examples("cachewatch demo", "cachewatch demo my-demo.git")
+@click.command
+@click.argument("folder", required=False, metavar="[FOLDER]")
+@click.option(
+    "--date",
+    "day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DAY",
+    help="Day of the later revision.  [default: today]",
+)
+@click.pass_context
+def demo(context: click.Context, /, *, folder: str | None, day: datetime | None) -> int:
+    """Compare two revisions of a bundled sample catalogue, of today and of a week ago.
+
+    The repository is kept in FOLDER, if given, with a small spack.lock for `coverage` and `history best`.
+    """
+    now = datetime.now(UTC)
+    today = now.replace(hour=min(4, now.hour), minute=0, second=0, microsecond=0)
+    day = day.replace(hour=4, tzinfo=UTC) if day else today
+    with tempfile.TemporaryDirectory(prefix="cachewatch-demo-") as temporary:
+        repository = Path(folder or f"{temporary}/catalogue.git")
+        if repository.exists():
+            raise UsageError(f"{repository}: already exists; choose a folder that does not exist")
+        build_demo(repository, day)
+        _print(repository=folder or "catalogue.git", is_before=True)
+        arguments = ["HEAD~1", "HEAD", "--tag", "develop", "--repo", str(repository)]
+        with diff.make_context("diff", arguments, parent=context) as inner:
+            status: int = diff.invoke(inner)
+    keep = f"cd {shlex.quote(folder)}" if folder else "cachewatch demo my-demo.git > /dev/null && cd my-demo.git"
+    _print(keep=keep, before=f"{day - _WEEK:%Y-%m-%d}", after=f"{day:%Y-%m-%d}", is_before=False)
+    return status
+
+
+def _print(**values: Any) -> None:
+    click.echo("\n".join(fitted(render("demo.txt.j2", **values).splitlines(), width())))
