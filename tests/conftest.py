@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import json
 import logging
 import os
 import socket
@@ -67,6 +68,16 @@ class Result:
         assert self.exit_code == exit_code, self.error
         assert exit_code not in (2, 3) or not self.output
         return self.error
+
+    def output_of(self, exit_code: int) -> str:
+        """Return the output of a command that must have ended with this code."""
+        assert self.exit_code == exit_code, self.error
+        return self.output
+
+    def changeset(self, exit_code: int = 0) -> Any:
+        """Return the only changeset in the JSON of a command that must have ended with this code."""
+        (found,) = json.loads(self.output_of(exit_code))["changesets"]
+        return found
 
 
 def unprivileged(*arguments: object, cwd: Path | None = None) -> Result:

@@ -71,9 +71,7 @@ def reverse(truth: Truth) -> Truth:
 
 def changeset(run: Run, before: object, after: object) -> dict[str, Any]:
     """Return the one changeset of two documents, checked against the schema."""
-    result = run("diff", before, after, "--format", "json")
-    assert result.exit_code == 0, result.error
-    found = json.loads(result.output)
+    found = json.loads(run("diff", before, after, "--format", "json").output_of(0))
     jsonschema.validate(found, SCHEMA)
     (only,) = found["changesets"]
     return only  # type: ignore[no-any-return]

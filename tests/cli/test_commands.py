@@ -183,9 +183,7 @@ def test_deliveries_by_hand(site: Site, run: Run) -> None:
     site.run(2)
 
     def by_hand(*words: str) -> str:
-        done = run("deliveries", *words, "--config", site.file)
-        assert done.exit_code == 0, done.error
-        return done.output
+        return run("deliveries", *words, "--config", site.file).output_of(0)
 
     assert "held" in by_hand("list", "--held")
     number = next(each.id for each in site.deliveries() if each.state is DeliveryState.HELD)

@@ -79,11 +79,10 @@ def test_times_are_in_the_configured_time_zone(run: Run) -> None:
 
 def test_a_digest_that_cannot_be_created(run: Run) -> None:
     configure("HEAD~60")
-    result = run("once")
+    output = run("once").output_of(8)
 
-    assert result.exit_code == 8
-    assert "  all: could not be created: sources.public.since: " in result.output
-    assert "there is 1 revision before HEAD; the oldest is HEAD~1" in result.output
+    assert "  all: could not be created: sources.public.since: " in output
+    assert "there is 1 revision before HEAD; the oldest is HEAD~1" in output
 
 
 def test_a_delivery_that_waits_for_a_repaired_channel_is_named(configured: Path, run: Run) -> None:
@@ -352,10 +351,8 @@ def test_a_preview_of_nothing_fetched(configured: Path, run: Run) -> None:
     assert (shown.output, shown.exit_code) == ("", 3), "no digest would be sent, as nothing could be read"
     configure("", ("upstream.git", "http://127.0.0.1:9/c.git"))
     run("once")
-    shown = run("preview", "all", "--since", "yesterday")
     said = r"nothing has been fetched yet of public: .*127\.0\.0\.1.*; `cachewatch once` tries again\n"
-    assert re.fullmatch(f"cachewatch: warning: {said}", shown.error)
-    assert shown.exit_code == 3
+    assert re.fullmatch(f"cachewatch: warning: {said}", run("preview", "all", "--since", "yesterday").error_of(3))
 
 
 @pytest.mark.usefixtures("loopback")

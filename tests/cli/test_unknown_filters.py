@@ -159,10 +159,7 @@ def test_sources_that_cannot_be_asked_stop_no_other(site: Site, run: Run) -> Non
     (site.folder / "state/sources/broken.git").mkdir()
     site.configure(text.replace("match: {}", "match: {packages: [zlib, zlip]}"))
     command = ("config", "check", "--config", site.file, "--source")
-    result = run(*command)
-
-    assert result.exit_code == 0
-    new, broken, name = [line for line in result.error.splitlines() if "warning" in line]
+    new, broken, name = [line for line in run(*command).error_of(0).splitlines() if "warning" in line]
     assert new == (
         f"cachewatch: warning: sources.new: there is nothing at {site.folder}/x; correct `git:`, or `cachewatch once` fails; "
         "its filters were not checked"

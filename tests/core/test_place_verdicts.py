@@ -90,7 +90,7 @@ def many_kinds(run: Run, tmp_path: Path) -> tuple[Path, dict[str, set[str]]]:
     pairs["leftx"] = ([record(1, stacks=["ml", "e4s"])], [record(1, stacks=["e4s"])])
     before, after = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
     repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
-    (found,) = json.loads(run("diff", "HEAD~1", "--repo", repository, "--format", "json").output)["changesets"]
+    found = run("diff", "HEAD~1", "--repo", repository, "--format", "json").changeset()
     packages: dict[str, set[str]] = {}
     for package in found["packages"]:
         for kind in package["kinds"]:

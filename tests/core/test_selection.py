@@ -113,8 +113,7 @@ def sides(tmp_path: Path) -> tuple[Path, Path]:
 )
 def test_filters(run: Run, sides: tuple[Path, Path], option: str, pattern: str, expected: dict[str, int]) -> None:
     """Every filter narrows what is counted and told to what it chose, and it still adds up."""
-    result = run("diff", *sides, option, pattern, "--format", "json")
-    (package,) = json.loads(result.output)["changesets"][0]["packages"]
+    (package,) = run("diff", *sides, option, pattern, "--format", "json").changeset()["packages"]
     specs: dict[str, Any] = package["specs"] | {"restacked": len(package["specs"]["restacked"])}
 
     assert {name: specs[name] for name in expected} == expected

@@ -1,6 +1,5 @@
 """Statements: each item in exactly one, and one cause told once."""
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ Packages = dict[str, list[Record]]
 
 def compared(run: Run, folder: Path, before: Packages, after: Packages, *options: str) -> dict[str, Any]:
     """Return the changeset between two states, as JSON."""
-    output = run("diff", *two_folders(folder, before, after), "--format", "json", *options).output
-    (found,) = json.loads(output)["changesets"]
+    found = run("diff", *two_folders(folder, before, after), "--format", "json", *options).changeset()
     return dict(found)
 
 
@@ -273,6 +271,6 @@ def test_what_the_tag_declares_is_believed(run: Run, tmp_path: Path, declared: l
     for side, stacks in zip(sides, (["arm", "e4s"], declared), strict=True):
         listed = "".join(f"\n  - {stack}" for stack in (*stacks, "root"))
         write(side, {"_data/tags.yaml": f"- name: develop\n  stacks:{listed}\n".encode()})
-    (found,) = json.loads(run("diff", *sides, "--format", "json").output)["changesets"]
+    found = run("diff", *sides, "--format", "json").changeset()
 
     assert [event["kind"] for event in found["events"]] == kinds

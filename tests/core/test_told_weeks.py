@@ -179,8 +179,7 @@ WEEKS = {
 def test_weeks_are_told_as_what_they_are(run: Run, tmp_path: Path, week: str) -> None:
     """Each loss has its class and one statement; stacks, compilers, systems and variants are told once."""
     before, after, expected = WEEKS[week]
-    output = run("diff", *two_folders(tmp_path, before, after), "--format", "json").output
-    (found,) = json.loads(output)["changesets"]
+    found = run("diff", *two_folders(tmp_path, before, after), "--format", "json").changeset()
 
     told = [(one["kind"], one["name"], len(one["packages"]), one["losses"]) for one in found["statements"]]
     assert [one for one in told if one[0] not in {"rebuilt", "widened", "reconfigured", "place-gained"}] == expected
@@ -192,7 +191,7 @@ def test_packages_of_a_renamed_stack_are_found_by_what_changed_under_its_new_nam
     folders = two_folders(tmp_path, before, after)
 
     def kinds(*options: str) -> dict[str, set[str]]:
-        (found,) = json.loads(run("diff", *folders, *options, "--format", "json").output)["changesets"]
+        found = run("diff", *folders, *options, "--format", "json").changeset()
         return {package["name"]: set(package["kinds"]) for package in found["packages"]}
 
     upgraded = kinds("--kind", "upgraded")

@@ -30,9 +30,7 @@ def _state(layout: str, packages: Mapping[str, Any], tag: str = "develop") -> di
 
 
 def _diff(run: Run, *arguments: object) -> dict[str, Any]:
-    result = run("diff", *arguments, "--format", "json")
-    assert result.exit_code == 0, result.error
-    (found,) = json.loads(result.output)["changesets"]
+    found = run("diff", *arguments, "--format", "json").changeset()
     for side in ("before", "after"):
         found[side] = found[side]["tag"]
     return found  # type: ignore[no-any-return]
@@ -100,12 +98,11 @@ def test_a_pattern_names_documents_that_are_not_known_otherwise(run: Run, tmp_pa
     broken = {"cat/develop/zlib.rst": b"---\nbroken"}
     repository = history(tmp_path / "r.git", files, files | broken | _state("{package}.md", TWO_STATES[1]))
     pattern = ["--documents", "cat/{tag}/{package}.rst"]
-    result = run("diff", "--repo", repository, *pattern)
+    error = run("diff", "--repo", repository, *pattern).error_of(4)
 
     listed = run("packages", "--repo", repository, "--rev", "HEAD~1", "--format", "names", *pattern).output
     assert listed.split() == ["gmp", "hdf5", "zlib"]
-    assert result.exit_code == 4
-    assert "warning: cat/develop/zlib.rst: unreadable: ends before" in result.error
+    assert "warning: cat/develop/zlib.rst: unreadable: ends before" in error
     assert run("tags", "--repo", repository, "--format", "names").output == "develop\n"
 
 
@@ -135,9 +132,7 @@ def test_an_overwritten_document(run: Run, tmp_path: Path, layout: str, monkeypa
     monkeypatch.setattr(trees, "_MOST_KEPT", 0)
 
     for first, second in (("HEAD~2", "HEAD~1"), ("HEAD~1", "HEAD")):
-        result = run("diff", first, second, "--repo", repository, "--format", "json")
-        assert result.exit_code == 4
-        (found,) = json.loads(result.output)["changesets"]
+        found = run("diff", first, second, "--repo", repository, "--format", "json").changeset(4)
         assert [each["name"] for each in found["packages"]] == ["py-a"]
         assert [warning["path"] for warning in found["warnings"]] == sorted(damaged)
         assert all(warning["kind"] == "unreadable" for warning in found["warnings"])
@@ -180,9 +175,8 @@ def test_an_overwritten_document_of_one_tag_cannot_be_read(run: Run, tmp_path: P
     option = ["--documents", pattern] if pattern else []
 
     for sides in (("HEAD:develop", "HEAD:v1"), ("HEAD:v1", "HEAD:develop")):
-        result = run("diff", *sides, "--repo", repository, "--format", "json", *option)
-        (found,) = json.loads(result.output)["changesets"]
-        assert (result.exit_code, found["packages"]) == (4, [])
+        found = run("diff", *sides, "--repo", repository, "--format", "json", *option).changeset(4)
+        assert found["packages"] == []
         assert [warning["path"] for warning in found["warnings"]] == sorted(damaged)
     for tag, code in (("v1", 4), ("develop", 0)):
         result = run("packages", "--tag", tag, "--repo", repository, *option)
@@ -229,9 +223,8 @@ def test_a_link_in_place_of_a_document_cannot_be_read(run: Run, tmp_path: Path, 
     place = path.parent if is_folder else path
     tree = _with_link(tmp_path, place, _state(layout, TWO_STATES[0]) | {"other.md": b"# none"})
 
-    result = run("diff", "HEAD~1", "HEAD", "--repo", tree, "--format", "json")
-    (found,) = json.loads(result.output)["changesets"]
-    assert (result.exit_code, found["packages"]) == (4, [])
+    found = run("diff", "HEAD~1", "HEAD", "--repo", tree, "--format", "json").changeset(4)
+    assert found["packages"] == []
     assert {warning["kind"] for warning in found["warnings"]} == {"unreadable"}
 
 
@@ -308,12 +301,9 @@ def test_a_warning_names_the_revision_whose_document_cannot_be_read(run: Run, tm
     repository = history(tmp_path / "r.git", state, state | {place: b""}, state | {place: b"", "gmp.md": b""}, state)
 
     for before, after, side in ((3, 2, "AFTER"), (1, 0, "BEFORE")):
-        result = run("diff", f"HEAD~{before}", f"HEAD~{after}", "--repo", repository)
-        assert f"{place}: unreadable: is empty ({side})\n" in result.error
-        found = json.loads(
-            run("diff", f"HEAD~{before}", f"HEAD~{after}", "--repo", repository, "--format", "json").output
-        )
-        assert found["changesets"][0]["warnings"][0]["side"] == side.lower()
+        command = ("diff", f"HEAD~{before}", f"HEAD~{after}", "--repo", repository)
+        assert f"{place}: unreadable: is empty ({side})\n" in run(*command).error
+        assert run(*command, "--format", "json").changeset(4)["warnings"][0]["side"] == side.lower()
 
 
 def test_documents_beside_the_usual_place_are_named(run: Run, tmp_path: Path) -> None:
@@ -342,9 +332,7 @@ def test_a_clone_that_lacks_what_is_not_compared(run: Run, tmp_path: Path, monke
     )
     upstream = history(tmp_path / "up.git", *states)
     git(upstream, "config", "uploadpack.allowFilter", "true")
-    result = run("diff", "HEAD~1", "HEAD", "--repo", upstream.as_uri())
-
-    assert (result.exit_code, "py-a" in result.output) == (0, True), result.error
+    assert "py-a" in run("diff", "HEAD~1", "HEAD", "--repo", upstream.as_uri()).output_of(0)
 
 
 def test_an_index_of_a_repository_without_documents_says_so(run: Run, tmp_path: Path) -> None:

@@ -143,10 +143,9 @@ def test_hostile_revisions_are_refused(run: Run, two: Path, monkeypatch: pytest.
     empty.mkdir()
     monkeypatch.chdir(empty)
     for name in HOSTILE:
-        result = run("diff", "--repo", two, "--", name, "HEAD")
-        assert (result.exit_code, result.output) == (2, ""), name
-        assert result.error.startswith("cachewatch: ")
-        assert (result.error.count("\n"), "\x1b" in result.error) == (1, False), name
+        error = run("diff", "--repo", two, "--", name, "HEAD").error_of(2)
+        assert error.startswith("cachewatch: ")
+        assert (error.count("\n"), "\x1b" in error) == (1, False), name
     assert list(empty.iterdir()) == []
 
 
@@ -266,16 +265,15 @@ def test_what_is_no_regular_file_is_refused(run: Run, bare: Path) -> None:
         ("100644", some, b"zfile"),
     )
     new = commit(bare, entries, old)
-    result = run("diff", old, new, "--repo", bare, "--format", "json")
-    (found,) = json.loads(result.output)["changesets"]
+    output = run("diff", old, new, "--repo", bare, "--format", "json").output_of(4)
+    (found,) = json.loads(output)["changesets"]
 
     assert names(found) == ["good"]
-    assert result.exit_code == 4
     warned = {warning["path"].split("/")[-2]: warning["message"] for warning in found["warnings"]}
     assert {"document-is-link", "document-is-folder", "document-is-module", "_cache"} == warned.keys()
     assert "mode 120000" in warned["document-is-link"]
     assert "'a-link' and 1 more" in warned["_cache"]
-    assert "root:" not in result.output
+    assert "root:" not in output
     assert "mode 120000" in run("show", "document-is-link", "--rev", new, "--repo", bare).error_of(4)
 
 

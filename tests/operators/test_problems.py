@@ -177,9 +177,7 @@ def test_status_check(site: Site, run: Run) -> None:
     assert (done.exit_code, done.output) == (0, "no problems; public failed once\n")
     for _ in range(2):
         run("once", *config)
-    done = run("status", "--check", *config)
-    assert done.exit_code == 1
-    assert done.output.startswith("problem: the source public cannot be read: ")
+    assert run("status", "--check", *config).output_of(1).startswith("problem: the source public cannot be read: ")
     done = run("status", "--check", "--format", "json", *config)
     assert (done.exit_code, json.loads(done.output)["problems"][0]["what"]) == (1, "the source public cannot be read")
     assert run("status", *config).exit_code == 0

@@ -271,7 +271,7 @@ def test_variants_are_data(run: Run, tmp_path: Path, variants: list[str], cell: 
 def test_a_table_holds_everything(run: Run, demo_repository: Path) -> None:
     command = ("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--format")
     table = list(csv.DictReader(io.StringIO(run(*command, "csv").output)))
-    (found,) = json.loads(run(*command, "json").output)["changesets"]
+    found = run(*command, "json").changeset()
 
     added = {spec["hash"] for p in found["packages"] for spec in p["specs"]["added"]}
     assert {row["hash"] for row in table if row["change"] == "spec-added"} == added
@@ -282,7 +282,7 @@ def test_a_table_holds_everything(run: Run, demo_repository: Path) -> None:
 
 def test_json_lines_say_the_same(run: Run, demo_repository: Path) -> None:
     command = ("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--format")
-    (found,) = json.loads(run(*command, "json").output)["changesets"]
+    found = run(*command, "json").changeset()
     first, *lines, last = [json.loads(line) for line in run(*command, "jsonl").output.splitlines()]
 
     sides = {"before": found["before"], "after": found["after"]}

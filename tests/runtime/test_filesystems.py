@@ -62,9 +62,8 @@ def test_a_shared_state_works_and_says_so(tmp_path: Path, table: Path, run: Run)
     assert f"state: {tmp_path / 'state'} is on nfs4" in run("config", "check", "--config", path).error
     for number in (0, 1):
         site.publish(number)
-        done = run("once", "--config", path, "--log-format", "json")
-        assert done.exit_code == 0, done.error
-        (said,) = [each for each in map(json.loads, done.error.splitlines()) if each["event"] == "state.shared"]
+        error = run("once", "--config", path, "--log-format", "json").error_of(0)
+        (said,) = [each for each in map(json.loads, error.splitlines()) if each["event"] == "state.shared"]
         assert said["file_system"] == "nfs4"
     assert len(list((tmp_path / "out" / "ml").glob("*.txt"))) == 1
     files = sorted(each.name for each in (tmp_path / "state").glob("cachewatch.db*"))

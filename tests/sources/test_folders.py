@@ -17,9 +17,7 @@ from cachewatch.sources import folders_and_unreadable_files as folders
 
 
 def packages(run: Run, *arguments: object) -> list[tuple[str, str]]:
-    result = run("diff", *arguments, "--format", "json")
-    assert result.exit_code == 0, result.error
-    found: dict[str, Any] = json.loads(result.output)
+    found: dict[str, Any] = json.loads(run("diff", *arguments, "--format", "json").output_of(0))
     return [(p["name"], p["status"]) for c in found["changesets"] for p in c["packages"]]
 
 
@@ -137,20 +135,16 @@ def test_an_empty_folder_is_a_mistake(run: Run, tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
     write(tmp_path / "some", catalogue({"zlib": records([1])}))
     for sides in (("some", "nothing"), ("nothing", "some"), ("nothing", "nothing")):
-        result = run("diff", *(tmp_path / side for side in sides))
-        assert (result.exit_code, result.output) == (2, "")
-        assert "nothing: there are no documents; looked for" in result.error
-        assert result.error.endswith("; found nothing\n")
+        error = run("diff", *(tmp_path / side for side in sides)).error_of(2)
+        assert "nothing: there are no documents; looked for" in error
+        assert error.endswith("; found nothing\n")
 
     assert packages(run, "/dev/null", tmp_path / "some") == [("zlib", "added")]
 
 
 def test_damaged_single_documents(run: Run, tmp_path: Path) -> None:
     write(tmp_path, {"good.md": document(records([1])), "bad.md": b"---\ntruncated"})
-    result = run("diff", tmp_path / "good.md", tmp_path / "bad.md", "--format", "json")
-
-    assert result.exit_code == 4
-    (found,) = json.loads(result.output)["changesets"]
+    found = run("diff", tmp_path / "good.md", tmp_path / "bad.md", "--format", "json").changeset(4)
     assert found["packages"] == []
     assert found["summary"]["packages"] == {
         "before": 1, "after": 1, "added": 0, "removed": 0, "changed": 0, "rebuilt_only": 0
@@ -320,9 +314,9 @@ def test_a_folder_of_other_files_has_no_documents_if_a_folder_in_it_is_closed(tm
     result = unprivileged("diff", tmp_path / "zlib.md", tmp_path / "etc")
     (tmp_path / "etc" / "closed").chmod(0o755)
 
-    assert result.exit_code == 2
-    assert "etc: there are no documents; looked for" in result.error
-    assert "found only words.txt; closed/ cannot be read" in result.error
+    error = result.error_of(2)
+    assert "etc: there are no documents; looked for" in error
+    assert "found only words.txt; closed/ cannot be read" in error
 
 
 def test_a_folder_names_documents_whose_names_no_package_can_have(run: Run, tmp_path: Path) -> None:
@@ -342,11 +336,9 @@ def test_nothing_can_be_read(run: Run, tmp_path: Path) -> None:
     (tmp_path / "after").mkdir()
     for package in BEFORE:
         (tmp_path / "after" / f"{package}.md").symlink_to("nowhere")
-    result = run("diff", tmp_path / "before", tmp_path / "after")
 
-    assert (result.exit_code, result.output) == (3, "")
     said = "after: none of its documents can be read: hdf5.md is a link that leads nowhere, and 2 more"
-    assert said in result.error
+    assert said in run("diff", tmp_path / "before", tmp_path / "after").error_of(3)
     for command in ("packages", "tags", "show"):
         result = run(command, *(["zlib"] if command == "show" else []), "--repo", tmp_path / "after")
         assert (result.exit_code, result.output, said in result.error) == (3, "", True)
@@ -359,11 +351,10 @@ def test_nothing_can_be_read(run: Run, tmp_path: Path) -> None:
 def test_documents_beside_a_catalogue(run: Run, tmp_path: Path) -> None:
     write(tmp_path / "before", catalogue(BEFORE))
     write(tmp_path / "after", catalogue(AFTER) | flat(AFTER) | {"README.md": b"# About\n", "_cache/develop/x.md": b"x"})
-    result = run("diff", tmp_path / "before", tmp_path / "after")
+    error = run("diff", tmp_path / "before", tmp_path / "after").error_of(0)
 
-    assert result.exit_code == 0
     assert packages(run, tmp_path / "before", tmp_path / "after") == CHANGES
-    assert f"{tmp_path}/after/new.md and 2 more files not compared: where there is _cache/" in result.error
+    assert f"{tmp_path}/after/new.md and 2 more files not compared: where there is _cache/" in error
 
 
 def test_tags_of_folders(run: Run, tmp_path: Path) -> None:
@@ -377,8 +368,8 @@ def test_tags_of_folders(run: Run, tmp_path: Path) -> None:
     assert run("diff", *sides, "--quiet", "--fail-on", "tag-removed").exit_code == 1
     assert run("diff", *reversed(sides), "--quiet", "--fail-on", "tag-added").exit_code == 1
     assert run("diff", *sides, "--quiet", "--fail-on", "tag-added").exit_code == 0
-    result = run("diff", tmp_path / "after", tmp_path / "after", "--tag", "v1")
-    assert (result.exit_code, "no tag matches v1; there are develop" in result.error) == (2, True)
+    error = run("diff", tmp_path / "after", tmp_path / "after", "--tag", "v1").error_of(2)
+    assert "no tag matches v1; there are develop" in error
 
 
 def test_a_folder_against_a_revision_of_several_tags(run: Run, tmp_path: Path) -> None:
@@ -412,8 +403,8 @@ def test_a_file_of_a_revision(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
     assert packages(run, f"HEAD~1:{path}", tmp_path / "zlib.md", "--repo", repository) == [("zlib", "changed")]
     assert packages(run, f"HEAD:{path}", tmp_path / "zlib.md", "--repo", repository) == []
     assert packages(run, f"HEAD~1:{path}", "HEAD", "--repo", repository) == [("zlib", "changed")]
-    result = run("diff", "HEAD:_cache/develop/nothing/specs.md", "HEAD", "--repo", repository)
-    assert (result.exit_code, "HEAD has no file _cache/develop/nothing/specs.md" in result.error) == (2, True)
+    nothing = "_cache/develop/nothing/specs.md"
+    assert f"HEAD has no file {nothing}" in run("diff", f"HEAD:{nothing}", "HEAD", "--repo", repository).error_of(2)
     folder = "_cache/develop is a folder in HEAD; name a document in it, or a tag as HEAD:TAG"
     for place, said in (("nosuch.md", "HEAD has no file nosuch.md"), ("_cache/develop", folder)):
         assert said in run("diff", f"HEAD:{place}", tmp_path / "zlib.md", "--repo", repository).error_of(2)

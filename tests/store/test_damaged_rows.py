@@ -95,8 +95,7 @@ def test_damaged_bytes_are_a_dead_letter(site: Site, server: Post, run: Run, wha
     flip(site, what, "payload" if what == "deliveries" else "content", where)
     with site.open().database.read() as connection, pytest.raises(DamagedRow, match="delivery 1: its stored bytes are"):
         deliveries.message(connection, mails(site)["kim"].id)
-    done = run("once", "--config", site.file)
-    assert done.exit_code == 7, done.error
+    assert run("once", "--config", site.file).exit_code == 7
     lee = DeliveryState.SENT if what == "deliveries" else DeliveryState.DEAD
     assert {name: each.state for name, each in mails(site).items()} == {"kim": DeliveryState.DEAD, "lee": lee}
     assert "a digest could not be delivered to kim@example.org" in site.notices()

@@ -27,9 +27,7 @@ def step(history: History, after: int) -> tuple[object, ...]:
 
 def night(run: Run, history: History, after: int) -> dict[str, Any]:
     """Return the causes of the step to a state, as JSON."""
-    result = run("why", "--between", *step(history, after), "--format", "json")
-    assert result.exit_code == 0, result.error
-    found: dict[str, Any] = json.loads(result.output)
+    found: dict[str, Any] = json.loads(run("why", "--between", *step(history, after), "--format", "json").output_of(0))
     return found
 
 
@@ -62,10 +60,8 @@ def recorded(run: Run, tmp_path: Path, *indexes: dict[str, Any]) -> Path:
 
 def causes_of_all(run: Run, repository: Path) -> dict[str, set[tuple[str, str]]]:
     """Return package and kind of each cause of the last step, by hash."""
-    result = run("diff", "--why", "--repo", repository, "--format", "json")
-    assert result.exit_code == 0, result.error
     found: dict[str, set[tuple[str, str]]] = {}
-    for cause in json.loads(result.output)["changesets"][0]["causes"]:
+    for cause in run("diff", "--why", "--repo", repository, "--format", "json").changeset()["causes"]:
         for each in cause["hashes"]:
             found.setdefault(each, set()).add((cause["package"] or "", cause["what"]))
     return found
@@ -142,12 +138,11 @@ def test_a_step_that_rebuilt_nothing(run: Run, histories: dict[str, History]) ->
 
 
 def test_a_hash_that_is_gone(run: Run, histories: dict[str, History]) -> None:
-    result = run("why", "huhld2m", "--repo", histories["v3"].folder)
+    output = run("why", "huhld2m", "--repo", histories["v3"].folder).output_of(0)
 
-    assert result.exit_code == 0
-    assert "nearest predecessor cw-torch@2.6.0/gvdhu3m, which is still there" in result.output
-    assert result.output.count("(the older spec that shares most dependencies)") == 1
-    assert "  cw-solver 2.0.0 -> 2.1.0\n      cw-torch <- cw-solver\n" in result.output
+    assert "nearest predecessor cw-torch@2.6.0/gvdhu3m, which is still there" in output
+    assert output.count("(the older spec that shares most dependencies)") == 1
+    assert "  cw-solver 2.0.0 -> 2.1.0\n      cw-torch <- cw-solver\n" in output
 
 
 def test_a_package_and_a_version(run: Run, histories: dict[str, History]) -> None:
@@ -164,11 +159,9 @@ def test_a_package_and_a_version(run: Run, histories: dict[str, History]) -> Non
 def test_two_lock_files(run: Run, buildcaches: Path) -> None:
     """Why two concretizations of one environment differ: causes first, then each root."""
     locks = [buildcaches / "v3/env" / str(number) for number in (4, 7)]
-    result = run("why", "--lock", *locks)
     found = json.loads(run("why", "--lock", *locks, "--format", "json").output)
 
-    assert result.exit_code == 0, result.error
-    assert re.search(r"^ +6  zlib 1.3 -> 1.3.1$", result.output, re.MULTILINE)
+    assert re.search(r"^ +6  zlib 1.3 -> 1.3.1$", run("why", "--lock", *locks).output_of(0), re.MULTILINE)
     assert [(one["package"], one["specs"], one["attributed"]) for one in found["causes"]] == [("zlib", 6, 6)]
     assert {one["spec"]["name"] for one in found["specs"] if one["root"]} >= {"cw-stack", "hdf5"}
     files = [lock / "spack.lock" for lock in locks]
@@ -291,12 +284,11 @@ def test_why_takes_revisions_and_formats_that_say_it(run: Run, tmp_path: Path) -
 @pytest.mark.parametrize("command", [["why"], ["impact", "py-build"]])
 def test_upstreams_documents_have_no_graph(run: Run, demo_repository: Path, command: list[str]) -> None:
     """The answer is how to have one, once and not once a spec, and never a guess."""
-    result = run(*command, "--repo", demo_repository)
+    error = run(*command, "--repo", demo_repository).error_of(2)
 
-    assert (result.exit_code, result.output) == (2, "")
-    assert result.error.startswith("cachewatch: develop at ")
-    assert result.error.count("has no dependency graph") == 1
-    assert "`cachewatch record URL --into REPO`" in result.error
+    assert error.startswith("cachewatch: develop at ")
+    assert error.count("has no dependency graph") == 1
+    assert "`cachewatch record URL --into REPO`" in error
 
 
 def test_an_unreadable_document_is_named(run: Run, tmp_path: Path) -> None:
@@ -401,12 +393,11 @@ def test_two_hashes_of_documents_elsewhere(run: Run, tmp_path: Path, layout: str
         old, place = spec_hash(3), write(tmp_path / "documents", {"zlib.md": document(states[-1])})
     else:
         place = history(tmp_path / "r.git", *files)
-    result = run("diff", f"/{old[:9]}", f"/{new[:9]}", "--repo", place)
+    output = run("diff", f"/{old[:9]}", f"/{new[:9]}", "--repo", place).output_of(0)
 
-    assert result.exit_code == 0, result.error
     at = "" if layout == "folder" else " at [0-9a-f]{7}"
-    assert re.match(rf"zlib@1.0/{old[:7]} in \S+{at} -> zlib@2.0/{new[:7]} in \S+{at}\n", result.output)
-    assert "  zlib 1.0 -> 2.0" in result.output.splitlines()
+    assert re.match(rf"zlib@1.0/{old[:7]} in \S+{at} -> zlib@2.0/{new[:7]} in \S+{at}\n", output)
+    assert "  zlib 1.0 -> 2.0" in output.splitlines()
     refused = run("diff", f"/{old[:9]}", "/zzzzzzzz", "--repo", place)
     assert (refused.exit_code, "no spec has, or had, a hash that begins so" in refused.error) == (2, True)
 

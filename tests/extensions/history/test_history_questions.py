@@ -113,9 +113,8 @@ def test_an_ambiguous_beginning_lists_its_specs(run: Run, tmp_path: Path) -> Non
     hashes = [f"abcdefg{letter * 25}" for letter in "xyz"]
     folder = history(tmp_path / "c.git", catalogue({"zlib": [record(0, hash=each) for each in hashes]}))
     build(folder, folder / "cachewatch-history.db")
-    told = run("history", "blame", "abcdefg", "--repo", folder)
-    assert told.exit_code == 2
-    assert told.error.splitlines() == [
+    error = run("history", "blame", "abcdefg", "--repo", folder).error_of(2)
+    assert error.splitlines() == [
         "cachewatch: /abcdefg: 3 hashes begin with it; write more of the hash:",
         *(f"  /{each}  zlib 1.0  x86_64_v3" for each in hashes),
     ]
@@ -199,9 +198,8 @@ def test_best_snapshot(run: Run, asked: Path, tmp_path: Path) -> None:
         "spack mirror add develop-2025-06-01 https://binaries.spack.io/develop-2025-06-01  # 1 of 2 binaries\n"
     )
     git(asked, "remote", "set-url", "origin", "https://example.org/ours.git")
-    own = run("history", "best", file, "--pin")
-    assert (own.exit_code, own.output) == (2, "")
-    assert own.error.endswith("where the binaries of this catalogue are is not known; --mirror URL says it\n")
+    error = run("history", "best", file, "--pin").error_of(2)
+    assert error.endswith("where the binaries of this catalogue are is not known; --mirror URL says it\n")
     told = run("history", "best", file, "--pin", "--mirror", "https://example.org/a b/{tag}")
     assert told.output.startswith("spack mirror add develop-2025-06-01 'https://example.org/a b/develop-2025-06-01'")
     assert "no hash of it was ever in an indexed tag" in run("history", "best", lockfile(tmp_path, "b" * 32)).error
@@ -256,10 +254,9 @@ def test_answers_have_the_colours_of_diff(run: Run, tmp_path: Path, monkeypatch:
 def test_without_a_snapshot_pin_says_which_names_it_takes(run: Run, tmp_path: Path) -> None:
     folder = history(tmp_path / "c.git", catalogue({"zlib": [record(0, hash=HASH)]}))
     build(folder, folder / "cachewatch-history.db")
-    told = run("history", "best", lockfile(tmp_path, HASH), "--pin", "--repo", folder)
-    assert told.exit_code == 2
-    assert "no snapshot (NAME-YYYY-MM-DD) or release (v1.2.3) has any of it now; develop has 1 of 1 at" in told.error
-    assert told.error.endswith("name a tag that never changes by --tag\n")
+    error = run("history", "best", lockfile(tmp_path, HASH), "--pin", "--repo", folder).error_of(2)
+    assert "no snapshot (NAME-YYYY-MM-DD) or release (v1.2.3) has any of it now; develop has 1 of 1 at" in error
+    assert error.endswith("name a tag that never changes by --tag\n")
 
 
 def test_where_the_index_is(run: Run, asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

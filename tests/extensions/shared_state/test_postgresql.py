@@ -18,9 +18,7 @@ from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret
 from cachewatch.errors import StateError
 from cachewatch.extensions.shared_state import postgresql
 from cachewatch.extensions.shared_state.postgresql import PostgresDatabase
-from cachewatch.store import digests_and_holds
 from cachewatch.store import digests_and_holds as digests
-from cachewatch.store import health_and_alerts as alerts
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
 from cachewatch.store.schema import FORM
@@ -112,9 +110,9 @@ def test_text_sorts_by_its_bytes_whatever_the_locale_of_the_server(database: Pos
     names = ["Zebra", "apple", "ml-a", "ml_a", "mla", "éclair"]
     with database.write() as connection:
         for name in reversed(names):
-            alerts.put_alert(connection, AlertKey(AlertKind.SOURCE_FAILED, name), "down", "", NOW)
+            health.put_alert(connection, AlertKey(AlertKind.SOURCE_FAILED, name), "down", "", NOW)
             queue(connection, name)
-        assert [each.key.name for each in alerts.all_open(connection)] == names
+        assert [each.key.name for each in health.all_open(connection)] == names
         found = digests.find(connection, "ml-")
         assert found is not None
         assert found.key == "ml-a"
@@ -123,8 +121,8 @@ def test_text_sorts_by_its_bytes_whatever_the_locale_of_the_server(database: Pos
 def test_times_are_moments_in_utc(database: PostgresDatabase) -> None:
     moment = datetime(2026, 3, 29, 1, 30, 0, 123456, tzinfo=UTC)
     with database.write() as connection:
-        digests_and_holds.plan(connection, "ml", "regular", "mon", moment.astimezone())
-        slot = digests_and_holds.pending(connection)["ml", "regular"]
+        digests.plan(connection, "ml", "regular", "mon", moment.astimezone())
+        slot = digests.pending(connection)["ml", "regular"]
         types = connection.exec_driver_sql(
             "SELECT DISTINCT data_type FROM information_schema.columns WHERE column_name IN ('due', 'created', 'at')"
         ).all()

@@ -72,8 +72,7 @@ def _build(path: Path, repository: Path, *digests: RenderedDigest, revision: str
 
 @pytest.fixture
 def built(run: Run, demo_repository: Path, tmp_path: Path) -> Path:
-    result = run("site", tmp_path / "site", "--repo", demo_repository)
-    assert result.exit_code == 0, result.error
+    assert run("site", tmp_path / "site", "--repo", demo_repository).exit_code == 0
     return tmp_path / "site"
 
 
@@ -353,9 +352,8 @@ def test_digests_of_public_subscriptions_are_shown(run: Run, demo_repository: Pa
     with closing(open_database(tmp_path / "state")) as database, database.write() as connection:
         for one in (_kept("one"), _kept("two", state=DigestState.HELD), *others):
             digests.add(connection, one)
-    result = run("site", tmp_path / "site", "--repo", demo_repository, "--config", _config(tmp_path))
+    assert run("site", tmp_path / "site", "--repo", demo_repository, "--config", _config(tmp_path)).exit_code == 0
 
-    assert result.exit_code == 0, result.error
     assert [file.name for file in (tmp_path / "site/digest").iterdir()] == ["one.html"]
     listed = (tmp_path / "site/digests.html").read_text()
     assert 'href="https://example.org/ml-team.atom"' in listed
