@@ -29,6 +29,7 @@ UNFIT = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\U000e0000-\U000e007f" + _
 UNSEEN = _CONTROLS + IGNORABLE + _FORMATS + _HALVES
 _UNSEEN = re.compile(f"[{UNSEEN}]")
 _NOT_ASCII = re.compile(r"[^ -~]")
+_SHELL_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-=")
 
 
 def safe(text: str) -> str:
@@ -39,6 +40,11 @@ def safe(text: str) -> str:
 def safe_name(text: str) -> str:
     """Return an untrusted name with everything but printable ASCII escaped, so that no two names look alike."""
     return _NOT_ASCII.sub(_escape, text) if not text.isascii() or not text.isprintable() else text
+
+
+def is_shell_word(name: str) -> bool:
+    """Tell whether a shell reads `name` as one plain word."""
+    return 0 < len(name) <= 100 and not name.startswith("-") and not set(name) - _SHELL_WORD
 
 
 def shortened(text: str, most: int) -> str:

@@ -67,6 +67,9 @@ TAGS_FILE = "_data/tags.yaml"
 DEFAULT_TAG = "develop"
 PUBLIC_REPOSITORY = "https://github.com/spack/cache.spack.io.git"  # of Spack's public build caches
 
+_PUBLIC_NAME = PUBLIC_REPOSITORY.partition("://")[2].removesuffix(".git")
+_PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"  # where Spack installs what that lists
+
 # Files beside the documents of a recorded build cache.
 PACKAGE_GRAPH = "graph.json"  # the dependencies of the specs of a package
 TAG_GRAPH = ".graph.json"  # the specs of a tag without a binary
@@ -83,6 +86,11 @@ _AS_REGEX = {"{tag}": "(?P<tag>[^/]+)", "{package}": "(?P<package>[^/]+)", "*": 
 def is_name(name: bytes) -> bool:
     """Tell whether `name` is allowed as the name of a tag or package."""
     return _NAME.fullmatch(name) is not None and name.strip(b".") != b"" and name.lower() != b".git"
+
+
+def public_mirror(catalogue: str) -> str | None:
+    """Return the URL of Spack's public mirror, with {tag}, if `catalogue` is the address of its list; else None."""
+    return _PUBLIC_MIRROR if catalogue.removesuffix("/").removesuffix(".git").endswith(_PUBLIC_NAME) else None
 
 
 class Layout(Struct, frozen=True, dict=True):

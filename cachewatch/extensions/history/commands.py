@@ -26,7 +26,6 @@ from cachewatch.extensions.history.schema_and_location import NAME, VARIABLE, ch
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.trees import catalogue_of, nothing_found
-from cachewatch.report.digests.spack_commands import public_mirror
 from cachewatch.report.json_and_csv import pretty_json
 from cachewatch.report.tables_and_listings import Table, write_table
 from cachewatch.report.words import number
@@ -148,10 +147,10 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
 def _known_mirror(repo: str | None) -> str:
     """Return the URL of the mirror if `repo` is Spack's own catalogue or a clone of it. Raises UsageError if not."""
     address = repo or ""
-    if not public_mirror(address) and (repository := catalogues.open_as_fetched(repo)):
+    if not tag_names.public_mirror(address) and (repository := catalogues.open_as_fetched(repo)):
         with closing(repository):
             address = repository.run(["ls-remote", "--get-url", "origin"]).decode(errors="replace").strip()
-    if (mirror := public_mirror(address)) is None:
+    if (mirror := tag_names.public_mirror(address)) is None:
         raise UsageError("where the binaries of this catalogue are is not known; --mirror URL says it")
     return mirror
 

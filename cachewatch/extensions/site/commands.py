@@ -15,13 +15,13 @@ from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, tell, warn_of
 from cachewatch.config.reading import read_config
 from cachewatch.config.sources_and_channels import FeedConfig
 from cachewatch.core.filters_and_spec_patterns import Globs
+from cachewatch.core.names_and_layouts import public_mirror
 from cachewatch.extensions.history.build import IndexProgress, ask_index
 from cachewatch.extensions.site.building_and_feeds import Folder, build
 from cachewatch.extensions.site.package_page import Sources
 from cachewatch.extensions.site.reading_history import ContentsReader, plan
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.report.digest_and_message_values import RenderedDigest
-from cachewatch.report.digests.spack_commands import public_mirror
 from cachewatch.store.digests_and_holds import archive
 from cachewatch.store.sqlite_and_process_lock import open_to_read
 

@@ -27,7 +27,7 @@ from cachewatch.extensions.site.package_histories import (
 )
 from cachewatch.extensions.site.page_parts_and_plots import Link, View
 from cachewatch.extensions.site.reading_history import SiteContents
-from cachewatch.report.digests.spack_commands import install_line, is_plain
+from cachewatch.report.digests.commands import install_line
 from cachewatch.report.rebuild_cause_words import because, change_of
 from cachewatch.report.words import first_of, number, stack_name
 
@@ -49,7 +49,9 @@ class Sources(Struct, frozen=True):
 
 def filled(address: str, field: str, name: str) -> str:
     """Return `address` with `name` in place of `field`; "" if it is no web address, or a shell could misread `name`."""
-    return (escaping.web_address(address.replace(field, name)) or "") if address and is_plain(name) else ""
+    return (
+        (escaping.web_address(address.replace(field, name)) or "") if address and escaping.is_shell_word(name) else ""
+    )
 
 
 def matrix_of(present: Present) -> View | None:

@@ -1,23 +1,54 @@
-"""The shell commands of a digest: what readers run in the folder of an environment to do what the digest asks for."""
+"""The commands of Spack that reports offer: to install a spec, and to do what a digest asks for.
+
+The latter are for a shell in the folder of an environment.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 
 from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Assessment, Because, Verb
-from cachewatch.core.escaping_and_mentions import safe, safe_name, web_address
-from cachewatch.core.names_and_layouts import is_snapshot
-from cachewatch.report.digest_and_message_values import Digest
+from cachewatch.core.escaping_and_mentions import is_shell_word, safe, safe_name, web_address
+from cachewatch.core.names_and_layouts import is_snapshot, public_mirror
+from cachewatch.core.versions_spellings_targets import USUAL_TARGET, runs
+from cachewatch.report.digest_and_message_values import Digest, Example
 from cachewatch.report.digests import todo
-from cachewatch.report.digests.spack_commands import is_plain, public_mirror
 from cachewatch.report.digests.subject import day_of
 from cachewatch.report.words import MOST_NAMES, and_more
 from cachewatch.report.words_file import Words
 
 _MOST_REQUIRED = 12
 _WIDTH = 74  # of comments between commands
+_PLATFORM = "linux"  # where most specs run
 _OLD = (Because.ENVIRONMENT_GOING, Because.OLD_BUILDS)  # whose builds are still there
 _CONCRETIZE = ["spack -e . concretize --force", "spack -e . install"]
+
+
+def install_line(package: str, version: str, *, spec_hash: str = "", platform: str = _PLATFORM) -> str | None:
+    """Return the command to install a version (if given, its build `spec_hash`); None if a shell could misread it."""
+    if not all(map(is_shell_word, (package, version, platform, *([spec_hash] if spec_hash else ())))):
+        return None
+    build = f"/{spec_hash[:7]}" if spec_hash else ""
+    return f"spack install --cache-only {package}@{version}{build}{on_platform(platform)}"
+
+
+def on_platform(platform: str) -> str:
+    """Return the end of an install command that names `platform`; "" for Linux, which is usual."""
+    return "" if platform == _PLATFORM else f" platform={platform}"
+
+
+def platform_of(example: Example) -> str:
+    """Return the platform for an install command: the only one of the example or, if it has several, Linux."""
+    platforms = {machine.platform for machine in example.machines}
+    return platforms.pop() if len(platforms) == 1 else _PLATFORM
+
+
+def target_of(example: Example) -> str:
+    """Return the target that an install command must name; "" if usual machines need none, or none suits all."""
+    targets = sorted({one.target for one in example.machines if one.platform == _PLATFORM})
+    if any(runs(USUAL_TARGET, one) for one in targets):
+        return ""
+    return next((one for one in targets if all(runs(other, one) for other in targets)), "")
 
 
 def blank(name: str) -> str:
@@ -55,7 +86,7 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     is_left = has_gone and any(one.home for one in assessment.gone)  # in a snapshot
     keeping = todo.keeping_of(digest) if is_left or (concretizes and assessment.required) else {}
     is_said = copies or moves or newer or assessment.lifted or keeping or (concretizes and (required or is_due))
-    if not is_said or not all(map(is_plain, shell)):
+    if not is_said or not all(map(is_shell_word, shell)):
         return "steps", []
     tags = [*(one.tag for one in moves), *(tag for _, tag in newer), *keeping]
     urls = {tag: f"URL{n or ''}" for n, tag in enumerate(dict.fromkeys(tags))}
@@ -258,6 +289,6 @@ def mirror_of(digest: Digest, source: str, tag: str) -> str | None:
     """Return the mirror URL from which Spack installs the specs of a tag; None if it is unknown."""
     for span in digest.spans:
         mirror = span.mirror or public_mirror(span.address)
-        if source in ("", span.source) and mirror and is_plain(tag):
+        if source in ("", span.source) and mirror and is_shell_word(tag):
             return web_address(mirror.replace("{tag}", tag))
     return None

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from cachewatch.core.advice.environment_coverage import is_runnable
 from cachewatch.core.advice.verbs_and_reasons import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.changesets import Changeset
-from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened, web_address
+from cachewatch.core.escaping_and_mentions import is_shell_word, safe, safe_name, shortened, web_address
 from cachewatch.core.kinds_and_specs import Machine, PackageChange, Status
 from cachewatch.core.statement_kinds import Line, Severity, StatementKind
 from cachewatch.core.statements import Wants, is_wanted, select_statements
@@ -23,8 +23,7 @@ from cachewatch.core.versions_spellings_targets import is_newer, newest, runs
 from cachewatch.report.dates_and_totals import accounting
 from cachewatch.report.digest_and_message_values import Digest, Example, Span, TagDigest, VersionsChange
 from cachewatch.report.digests import body_and_table as first_screen
-from cachewatch.report.digests.commands import mirror_of, steps
-from cachewatch.report.digests.spack_commands import install_line, is_plain, on_platform, platform_of, target_of
+from cachewatch.report.digests.commands import install_line, mirror_of, on_platform, platform_of, steps, target_of
 from cachewatch.report.digests.todo import advice, still_open, todo
 from cachewatch.report.environment_words import Clean, Data, coverage_data
 from cachewatch.report.json_and_csv import MOST_CSV, CsvCollector, CsvPacker, csv_table
@@ -246,7 +245,7 @@ class _Maker:
         examples = list(self._examples(first)) if first else []
         platforms = {platform_of(one) for one in examples}
         is_harmless = all(
-            is_plain(word) for one in examples for word in (one.package, one.version, target_of(one) or "any")
+            is_shell_word(word) for one in examples for word in (one.package, one.version, target_of(one) or "any")
         )
         if is_pressing or (assessment.environment and assessment.actions) or len(platforms) != 1 or not is_harmless:
             return {"install": None, "install_more": 0}

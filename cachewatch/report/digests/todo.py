@@ -18,14 +18,13 @@ from cachewatch.core.advice.verbs_and_reasons import (
     Verb,
     key_of,
 )
-from cachewatch.core.escaping_and_mentions import safe, safe_name
+from cachewatch.core.escaping_and_mentions import is_shell_word, safe, safe_name
 from cachewatch.core.kinds_and_specs import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot, series
 from cachewatch.core.statement_kinds import StatementKind, lost_packages
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, newest_day
 from cachewatch.report.digests.body_and_table import lacked, lines_of, tag_name
-from cachewatch.report.digests.spack_commands import is_plain
 from cachewatch.report.digests.subject import day_of, is_rebuilt_again
 from cachewatch.report.environment_words import binaries_said
 from cachewatch.report.words import MOST_NAMES, and_more, change_of_values, listed, names, outside
@@ -170,7 +169,7 @@ def keeping_of(digest: Digest) -> dict[str, list[str]]:
     """Return, by snapshot, the specs it still has of builds gone or to be copied; empty while readers should wait."""
     own, found = digest.assessment, dict[str, dict[str, None]]()
     for one in (*own.required, *own.to_copy, *own.gone):
-        if one.home and is_plain(one.home) and not own.is_waiting:
+        if one.home and is_shell_word(one.home) and not own.is_waiting:
             found.setdefault(one.home, {})[one.spec.removesuffix(":")] = None
     return {tag: [*specs] for tag, specs in found.items()}
 
