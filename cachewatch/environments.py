@@ -40,7 +40,7 @@ from cachewatch.git.tags_and_documents import (
     tags_of,
 )
 from cachewatch.hooks import extensions, lacking, load
-from cachewatch.runtime.untrusted_files import folder_around, read_inside
+from cachewatch.runtime.files_and_locks import folder_around, read_inside
 from cachewatch.runtime.worker import INLINE, Isolation
 
 LOCK_FILE = "spack.lock"

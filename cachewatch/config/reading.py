@@ -20,7 +20,7 @@ from cachewatch.config.settings_and_subscriptions import Config, WholeConfig
 from cachewatch.config.sources_and_channels import channel_models, source_models
 from cachewatch.config.value_types_and_secrets import path_in
 from cachewatch.errors import ConfigError
-from cachewatch.runtime.untrusted_files import folder_around, read_inside
+from cachewatch.runtime.files_and_locks import folder_around, read_inside
 
 
 def read_whole(node: ConfigNode, context: ConfigContext) -> Config:

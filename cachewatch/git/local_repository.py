@@ -25,7 +25,7 @@ from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.git_processes import LONGEST_WORDS, Git, Process, check_version, explain, find_repository, lines_of
-from cachewatch.runtime.untrusted_files import RefusedFile, check_regular, read_regular
+from cachewatch.runtime.files_and_locks import RefusedFile, check_regular, read_regular
 
 _LARGEST_CONFIG = 2**20
 _MOST_INCLUDED = 100

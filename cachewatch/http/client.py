@@ -25,7 +25,7 @@ from msgspec import Struct
 from cachewatch import __version__
 from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http.allowed_addresses import check_target, check_url, connection_check, origin, shown
-from cachewatch.runtime.untrusted_files import NotInflated, TooMuch, TooPacked, inflate
+from cachewatch.runtime.files_and_locks import NotInflated, TooMuch, TooPacked, inflate
 
 
 class RequestLimits(Struct, frozen=True, kw_only=True):

@@ -29,8 +29,7 @@ from cachewatch.report.diff_formats_and_alike_tags import grouped_reports
 from cachewatch.report.rebuild_cause_words import grouped
 from cachewatch.report.words import number
 from cachewatch.report.words_file import entries
-from cachewatch.runtime.files_and_locks import shipped_template
-from cachewatch.runtime.untrusted_files import read_inside
+from cachewatch.runtime.files_and_locks import read_inside, shipped_template
 from cachewatch.runtime.worker import Limits, Worker
 
 

@@ -11,8 +11,7 @@ from typing import Any
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.names_and_layouts import did_you_mean
 from cachewatch.errors import TemplateError
-from cachewatch.runtime.files_and_locks import shipped_template
-from cachewatch.runtime.untrusted_files import read_inside
+from cachewatch.runtime.files_and_locks import read_inside, shipped_template
 
 NAME = "words.toml"
 _LONGEST = 2**20  # bytes

@@ -37,7 +37,7 @@ from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.trees import MAX_ENTRIES, ignored_entries_note
 from cachewatch.git.writing_revisions import Recording, open_recording
-from cachewatch.runtime.untrusted_files import read_beginning, read_inside
+from cachewatch.runtime.files_and_locks import read_beginning, read_inside
 
 STDIN = "-"
 _MAY_BE_REVISION = re.compile(r"[^/.~][^/.:~^]*(/[^/.:~^]+)*")

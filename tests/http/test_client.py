@@ -18,7 +18,7 @@ from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http import client as http
 from cachewatch.http.allowed_addresses import basic, bearer
 from cachewatch.http.client import Client, RequestLimits
-from cachewatch.runtime.untrusted_files import NotInflated, inflate
+from cachewatch.runtime.files_and_locks import NotInflated, inflate
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from cachewatch.runtime.untrusted_files import RefusedFile, read_inside
+from cachewatch.runtime.files_and_locks import RefusedFile, read_inside
 
 SECRET = "geheim-4711: a line that nobody may see\n"
 CONFIG = """\

@@ -12,7 +12,7 @@ from conftest import Run, unprivileged
 from helpers import catalogue, document, flat, history, records, write
 
 import cachewatch
-from cachewatch.runtime.untrusted_files import read_beginning
+from cachewatch.runtime.files_and_locks import read_beginning
 from cachewatch.sources import folders_and_unreadable_files as folders
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from cachewatch.errors import HttpError, RefusedAddress, SourceError, TooLarge
 from cachewatch.http.allowed_addresses import check_url, origin, shown
 from cachewatch.http.client import Answer, Client, RequestLimits
-from cachewatch.runtime.untrusted_files import LargeFile, NotInflated, TooMuch, inflate, read_inside
+from cachewatch.runtime.files_and_locks import LargeFile, NotInflated, TooMuch, inflate, read_inside
 
 # The public index of develop has hundreds of megabytes.
 LARGEST_INDEX = 4 * 2**30

@@ -18,8 +18,7 @@ from stat import S_ISREG
 from msgspec.json import decode, encode
 
 from cachewatch.errors import NoHistoryIndex, StateError
-from cachewatch.runtime.files_and_locks import cache_path, shared_kind
-from cachewatch.runtime.untrusted_files import RefusedFile, read_beginning
+from cachewatch.runtime.files_and_locks import RefusedFile, cache_path, read_beginning, shared_kind
 
 NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"

@@ -29,8 +29,7 @@ from cachewatch.report.diff_blocks_and_colours import Block
 from cachewatch.report.digest_and_message_values import RenderedDigest, with_neighbours
 from cachewatch.report.template_rendering import render
 from cachewatch.report.words import first_of
-from cachewatch.runtime.files_and_locks import publish, remove
-from cachewatch.runtime.untrusted_files import read_inside
+from cachewatch.runtime.files_and_locks import publish, read_inside, remove
 from cachewatch.runtime.worker import in_processes
 
 _MOST_ENTRIES = 20
