@@ -37,7 +37,7 @@ from cachewatch.report.words_file import words
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context_and_source_copies import Context, copy_for_now
 from cachewatch.service.deciding_and_storing import is_left_out
-from cachewatch.service.digest_assembly import ChannelMessages, compose, pack_messages
+from cachewatch.service.digest_assembly_and_holds import ChannelMessages, compose, pack_messages
 from cachewatch.service.passes_and_leadership import leading, ping, poll, resume, run_pass
 from cachewatch.service.streams_and_silences import REGULAR, URGENT, Stream, first_revision, read_stream, streams_of
 from cachewatch.store import deliveries

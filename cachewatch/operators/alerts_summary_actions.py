@@ -19,7 +19,7 @@ from cachewatch.report.digest_and_message_values import Message
 from cachewatch.service import alerts_and_silent_sources as notices
 from cachewatch.service import recipients_and_retries as recipients
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.held_digests import place, questions
+from cachewatch.service.digest_assembly_and_holds import place, questions
 from cachewatch.service.streams_and_silences import streams_of
 from cachewatch.service.unreadable_documents import unreadable, unreadable_sources
 from cachewatch.store import cursors_and_remembered as cursors

@@ -11,7 +11,7 @@ from cachewatch.config.settings_and_subscriptions import Config, quiet_until
 from cachewatch.report.words import number
 from cachewatch.service.alerts_and_silent_sources import OPERATORS
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.held_digests import goes_out_at
+from cachewatch.service.digest_assembly_and_holds import goes_out_at
 from cachewatch.service.recipients_and_retries import is_operator, last_addresses
 from cachewatch.service.streams_and_silences import Stream, days, streams_of
 from cachewatch.store import deliveries

@@ -1,9 +1,9 @@
 """The values of reports: a digest, a notice to operators, a rendered digest, and the messages and results of channels.
 
 A digest takes these forms: a TagDigest for each tag; the Digest, with all of them; a PendingDigest, which also says how
-cursors move (service/digest_assembly); a RenderedDigest, its texts; a Message for each target, the final bytes; and
-ChannelMessages, those for one channel. The state stores a DigestRecord and returns it, without its content, as a
-DigestSummary or, with the reasons why it is held (Holds), as a HeldDigest (store/digests_and_holds).
+cursors move (service/digest_assembly_and_holds); a RenderedDigest, its texts; a Message for each target, the final
+bytes; and ChannelMessages, those for one channel. The state stores a DigestRecord and returns it, without its content,
+as a DigestSummary or, with the reasons why it is held (Holds), as a HeldDigest (store/digests_and_holds).
 
 The bytes of messages are stored before anything is sent, and every retry sends the same ones.
 """

@@ -1,8 +1,8 @@
 """Create the digest of a stream if it is due, in four acts: read its state, decide, pin the revisions, write.
 
-Deciding compares and renders (digest_assembly.py), and does not use the database. Writing is one transaction, which
-first checks that the state read is unchanged. If the process ends at any moment, either the digest is stored and the
-cursors have moved, or neither. Deliveries are sent later, from the stored messages.
+Deciding compares and renders (digest_assembly_and_holds), and does not use the database. Writing is one transaction,
+which first checks that the state read is unchanged. If the process ends at any moment, either the digest is stored and
+the cursors have moved, or neither. Deliveries are sent later, from the stored messages.
 """
 
 import hashlib
@@ -24,12 +24,11 @@ from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import tags_of
 from cachewatch.runtime.log import Log, error_message, traceback_of
 from cachewatch.service import alerts_and_silent_sources as alerts
-from cachewatch.service import digest_assembly as assembly
+from cachewatch.service import digest_assembly_and_holds as assembly
 from cachewatch.service.alerts_and_silent_sources import OPERATORS, Alert, OperatorNotice, notify_within
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context, EndingError
-from cachewatch.service.digest_assembly import Packed, PendingDigest, compose, pack_messages
-from cachewatch.service.held_digests import over
+from cachewatch.service.digest_assembly_and_holds import Packed, PendingDigest, compose, over, pack_messages
 from cachewatch.service.streams_and_silences import Stream, StreamState, first_revision, is_current, read_stream
 from cachewatch.service.unreadable_documents import find_unreadable, tags_to_read, unread_at_begin
 from cachewatch.store import cursors_and_remembered as cursors

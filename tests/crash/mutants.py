@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from cachewatch.channels import open_channel
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.report.digest_and_message_values import Message
-from cachewatch.service import deciding_and_storing, digest_assembly, sending_and_channel_faults
+from cachewatch.service import deciding_and_storing, digest_assembly_and_holds, sending_and_channel_faults
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import cursors_and_remembered as cursors
 
@@ -29,7 +29,7 @@ def _cursor_first() -> None:
 
 def _send_first() -> None:
     """Send while the digest is made, and store afterwards that it was sent."""
-    pack = digest_assembly.pack_messages
+    pack = digest_assembly_and_holds.pack_messages
 
     def pack_and_send(config: Config, *others: Any) -> Any:
         packed = pack(config, *others)

@@ -2,7 +2,12 @@
 
 from typing import Any
 
-from cachewatch.service import deciding_and_storing, digest_assembly, passes_and_leadership, sending_and_channel_faults
+from cachewatch.service import (
+    deciding_and_storing,
+    digest_assembly_and_holds,
+    passes_and_leadership,
+    sending_and_channel_faults,
+)
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import cursors_and_remembered as cursors
 from cachewatch.store import deliveries
@@ -27,7 +32,7 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (deliveries, "claim"),
     (deliveries, "message"),
     (deliveries, "settle"),
-    (digest_assembly, "_render_both"),
+    (digest_assembly_and_holds, "_render_both"),
     (passes_and_leadership, "clean_up"),
     (passes_and_leadership, "_succeeded"),
     (deciding_and_storing, "read_stream"),

@@ -9,7 +9,7 @@ from station import OPEN_CONFIG, Site, begun, growing
 
 from cachewatch.cli.sample_digests import sample_digest
 from cachewatch.config.reading import read_config
-from cachewatch.service.digest_assembly import pack_messages
+from cachewatch.service.digest_assembly_and_holds import pack_messages
 from cachewatch.service.streams_and_silences import streams_of
 
 CONFIG = OPEN_CONFIG.replace("state:", "templates_dir: {folder}/templates\nstate:", 1) + "    template: site.html.j2\n"

@@ -22,7 +22,7 @@ from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record as record_state
 from cachewatch.operators.status_and_problems import read_status
 from cachewatch.runtime.worker import Worker
-from cachewatch.service import digest_assembly
+from cachewatch.service import digest_assembly_and_holds
 
 CONFIG = OPEN_CONFIG.replace("[txt]", "[txt, json, html, md]", 1)
 V3 = ["1-initial", "2-package-added", "3-version-bump", "4-variant-flip", "5-spec-removed-still-referenced"]
@@ -75,7 +75,7 @@ def test_an_environment_that_ends_the_process_concerns_one_reader(
 
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     monkeypatch.setattr(Worker, "may_fork", True)  # so that the process ends likewise
-    monkeypatch.setattr(digest_assembly, "open_environment", end)
+    monkeypatch.setattr(digest_assembly_and_holds, "open_environment", end)
     for number in (1, 2, 3):
         assert site.run(number, later=timedelta(days=1)).failed_digests == 1
         assert len(site.told()) == number
@@ -83,7 +83,7 @@ def test_an_environment_that_ends_the_process_concerns_one_reader(
     (alert,) = [event for event in site.events() if event["event"] == "digest.failed"][2:]
     assert f"{path}: the process that read it ended with exit code 3" in alert["error"]
 
-    monkeypatch.setattr(digest_assembly, "open_environment", open_environment)
+    monkeypatch.setattr(digest_assembly_and_holds, "open_environment", open_environment)
     lock(path, ("zlib", "1.0", spec_hash(4)))
     assert site.run(4, later=timedelta(days=1)).failed_digests == 0
     assert len(site.told("other")) == 1

@@ -12,7 +12,7 @@ from station import Site, begun, day, notice
 
 from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_and_problems import HeldDigestStatus, read_status
-from cachewatch.service import deciding_and_storing, digest_assembly
+from cachewatch.service import deciding_and_storing, digest_assembly_and_holds
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 BANNER = "not confirmed by the operators"
@@ -261,7 +261,7 @@ def test_an_answer_that_comes_while_a_digest_is_made_counts(site: Site, monkeypa
     """The digest that would have gone out without it is left; readers get what was released, and once."""
     site.run(1)
     site.now += DAY
-    real = digest_assembly.pack_messages
+    real = digest_assembly_and_holds.pack_messages
 
     def answer(*arguments: Any) -> object:
         monkeypatch.setattr(deciding_and_storing, "pack_messages", real)
