@@ -79,7 +79,7 @@ def _serve(path: Path) -> int:
     from cachewatch.cli import once_daemon_preview as once_and_daemon  # noqa: PLC0415
     from cachewatch.config.reading import read_config  # noqa: PLC0415
     from cachewatch.daemon.jobs_signals_and_health import Daemon  # noqa: PLC0415
-    from cachewatch.store.sqlite_and_process_lock import only_one  # noqa: PLC0415
+    from cachewatch.store.transactions_and_sqlite import only_one  # noqa: PLC0415
 
     config = read_config(path)
     with only_one(config.folder):

@@ -22,8 +22,7 @@ from cachewatch.store import digests_and_holds as digests
 from cachewatch.store.deliveries import DeliveryState
 from cachewatch.store.digests_and_holds import DigestRecord, DigestState
 from cachewatch.store.schema import deliveries
-from cachewatch.store.sqlite_and_process_lock import open_database
-from cachewatch.store.transactions_and_upgrades import Connection
+from cachewatch.store.transactions_and_sqlite import Connection, open_database
 
 _CONFIG = """\
 version: 1

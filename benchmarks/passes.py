@@ -25,7 +25,7 @@ from benchmarks.measuring import Command
 from benchmarks.memory import peak_memory
 from benchmarks.subject import CHECKOUT
 from cachewatch.store import digests_and_holds as digests
-from cachewatch.store.sqlite_and_process_lock import NAME, open_database
+from cachewatch.store.transactions_and_sqlite import NAME, open_database
 
 _CONFIG = {
     "version": 1,

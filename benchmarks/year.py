@@ -22,7 +22,7 @@ from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import run_pass
-from cachewatch.store.sqlite_and_process_lock import NAME, open_database
+from cachewatch.store.transactions_and_sqlite import NAME, open_database
 
 _CONFIG = """\
 version: 1

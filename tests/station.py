@@ -25,8 +25,7 @@ from cachewatch.store import deliveries as outbox
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store.deliveries import Delivery
 from cachewatch.store.digests_and_holds import DigestRecord
-from cachewatch.store.sqlite_and_process_lock import open_database
-from cachewatch.store.transactions_and_upgrades import Connection, Database
+from cachewatch.store.transactions_and_sqlite import Connection, Database, open_database
 
 State = Mapping[str, bytes]
 

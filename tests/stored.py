@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from cachewatch.report.digest_and_message_values import Message, RenderedDigest
-from cachewatch.store import deliveries, schema, transactions_and_upgrades
+from cachewatch.store import deliveries, schema, transactions_and_sqlite
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store.deliveries import DeliveryState
 from cachewatch.store.digests_and_holds import DigestRecord, DigestState
 from cachewatch.store.schema import FORM
-from cachewatch.store.transactions_and_upgrades import Connection
+from cachewatch.store.transactions_and_sqlite import Connection
 
 NOW = datetime(2026, 7, 27, 7, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -50,4 +50,4 @@ def next_form(folder: Path, monkeypatch: pytest.MonkeyPatch, *statements: str) -
     head = f'from alembic import op\n\nrevision = "{FORM + 1}"\ndown_revision = "{FORM}"\n\n\ndef upgrade():\n'
     (folder / "form_next.py").write_text(head + "".join(f"    {each}\n" for each in statements))
     monkeypatch.setattr(schema, "FORM", FORM + 1)
-    monkeypatch.setattr(transactions_and_upgrades, "FOLDERS", [transactions_and_upgrades.FOLDERS[0], folder])
+    monkeypatch.setattr(transactions_and_sqlite, "FOLDERS", [transactions_and_sqlite.FOLDERS[0], folder])

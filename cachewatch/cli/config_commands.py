@@ -46,8 +46,7 @@ from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context, watched_copy
 from cachewatch.service.streams_and_silences import in_a_row
 from cachewatch.store.schema import utc_now
-from cachewatch.store.sqlite_and_process_lock import has_state, open_database, open_to_read
-from cachewatch.store.transactions_and_upgrades import Database
+from cachewatch.store.transactions_and_sqlite import Database, has_state, open_database, open_to_read
 
 CONFIG_OPTION = click.option(
     "--config",

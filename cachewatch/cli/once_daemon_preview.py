@@ -46,8 +46,7 @@ from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import OPEN
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 from cachewatch.store.schema import utc_now
-from cachewatch.store.sqlite_and_process_lock import has_state, only_one, open_database
-from cachewatch.store.transactions_and_upgrades import copy_rows
+from cachewatch.store.transactions_and_sqlite import copy_rows, has_state, only_one, open_database
 
 
 def _summary(context: Context, before: ServiceStatus, begun: datetime) -> list[str]:

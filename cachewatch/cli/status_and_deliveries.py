@@ -30,8 +30,17 @@ from cachewatch.store import deliveries as outbox
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store.deliveries import OPEN, WAITING, Delivery, DeliveryState, all_suppressed
 from cachewatch.store.schema import utc_now
-from cachewatch.store.sqlite_and_process_lock import NAME, has_state, only_one, open_database, open_to_read
-from cachewatch.store.transactions_and_upgrades import Database, check_same, copy_rows, has_rows
+from cachewatch.store.transactions_and_sqlite import (
+    NAME,
+    Database,
+    check_same,
+    copy_rows,
+    has_rows,
+    has_state,
+    only_one,
+    open_database,
+    open_to_read,
+)
 
 
 @examples("cachewatch status", "cachewatch status --check --format json")

@@ -29,7 +29,7 @@ from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import OPEN, WAITING, Delivery, DeliveryState
 from cachewatch.store.digests_and_holds import DigestState, DigestSummary
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, OpenAlert
-from cachewatch.store.transactions_and_upgrades import Connection
+from cachewatch.store.transactions_and_sqlite import Connection
 
 _TITLES = {
     AlertKind.SOURCE_LATE: "the source {} is not polled",

@@ -21,7 +21,7 @@ from cachewatch.store.deliveries import DeliveryState, Suppressed
 from cachewatch.store.digests_and_holds import HeldDigest, Slot
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, ChannelHealth, SourceHealth
 from cachewatch.store.schema import filled
-from cachewatch.store.transactions_and_upgrades import Connection
+from cachewatch.store.transactions_and_sqlite import Connection
 
 
 class StreamStatus(Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ from cachewatch.store.deliveries import DeliveryState
 from cachewatch.store.digests_and_holds import DigestRecord
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, SourceHealth
 from cachewatch.store.schema import to_text
-from cachewatch.store.transactions_and_upgrades import Connection
+from cachewatch.store.transactions_and_sqlite import Connection
 
 # Used in place of the names of a subscription and of a source; none can be called so.
 OPERATORS, DAEMON = "(operators)", "(daemon)"

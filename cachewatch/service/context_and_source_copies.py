@@ -35,7 +35,7 @@ from cachewatch.sources.folders_and_unreadable_files import is_plain, record_fol
 from cachewatch.store.cursors_and_remembered import Advance
 from cachewatch.store.deliveries import Delivery
 from cachewatch.store.schema import Clock, utc_now
-from cachewatch.store.transactions_and_upgrades import Connection, Database, after_commit
+from cachewatch.store.transactions_and_sqlite import Connection, Database, after_commit
 
 
 class News(Struct, frozen=True, kw_only=True):

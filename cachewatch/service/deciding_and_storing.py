@@ -39,7 +39,7 @@ from cachewatch.store.cursors_and_remembered import Advance, CursorUpdate, Unrea
 from cachewatch.store.deliveries import DeliveryState
 from cachewatch.store.digests_and_holds import DigestRecord, DigestState, Slot
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
-from cachewatch.store.transactions_and_upgrades import Connection
+from cachewatch.store.transactions_and_sqlite import Connection
 
 
 def take_over_renamed(context: Context) -> None:

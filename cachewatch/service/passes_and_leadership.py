@@ -41,7 +41,7 @@ from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter, SourceHealth
-from cachewatch.store.transactions_and_upgrades import Connection
+from cachewatch.store.transactions_and_sqlite import Connection
 
 
 def poll(context: Context, source: Source) -> bool:

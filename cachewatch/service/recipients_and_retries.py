@@ -17,7 +17,7 @@ from cachewatch.store import deliveries
 from cachewatch.store.deliveries import Delivery, DeliveryState
 from cachewatch.store.digests_and_holds import subscription_of
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
-from cachewatch.store.transactions_and_upgrades import Connection
+from cachewatch.store.transactions_and_sqlite import Connection
 
 
 def why_not(connection: Connection, config: Config, delivery: Delivery) -> str:

@@ -35,7 +35,7 @@ from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import OPEN, Delivery, DeliveryState
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
-from cachewatch.store.transactions_and_upgrades import Connection
+from cachewatch.store.transactions_and_sqlite import Connection
 
 # After so many failures of a channel in a row, operators are alerted.
 _AWAY = 3

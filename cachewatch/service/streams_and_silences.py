@@ -37,7 +37,7 @@ from cachewatch.store.cursors_and_remembered import Advance, Cursor, Position, U
 from cachewatch.store.digests_and_holds import DigestState, DigestSummary, Hold, Slot
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, SourceHealth
 from cachewatch.store.schema import filled
-from cachewatch.store.transactions_and_upgrades import Connection
+from cachewatch.store.transactions_and_sqlite import Connection
 
 REGULAR = "regular"
 URGENT = "urgent"

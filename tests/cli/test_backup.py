@@ -11,10 +11,10 @@ from helpers import catalogue, opened, records
 from station import Site, begun
 
 from cachewatch.store import health_and_alerts as health
-from cachewatch.store import sqlite_and_process_lock
+from cachewatch.store import transactions_and_sqlite
 from cachewatch.store.deliveries import DeliveryState
 from cachewatch.store.health_and_alerts import Counter
-from cachewatch.store.sqlite_and_process_lock import NAME
+from cachewatch.store.transactions_and_sqlite import NAME
 
 CONFIG = """\
 version: 1
@@ -65,13 +65,13 @@ def test_a_backup_replaces_nothing(site: Site, run: Run) -> None:
 
 def test_a_backup_that_fails_leaves_nothing(site: Site, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     copy, before = site.folder / "copy.db", {path.name for path in site.folder.iterdir()}
-    copied = sqlite_and_process_lock._flush
+    copied = transactions_and_sqlite._flush
 
     def flush(path: Path) -> None:
         copied(path)
         copy.write_text("of another one\n")
 
-    monkeypatch.setattr(sqlite_and_process_lock, "_flush", flush)
+    monkeypatch.setattr(transactions_and_sqlite, "_flush", flush)
     assert "copy.db: already exists" in run("state", "backup", copy, "--config", site.file).error_of(5)
     assert copy.read_text() == "of another one\n"
     assert {path.name for path in site.folder.iterdir()} == before | {"copy.db"}

@@ -11,7 +11,7 @@ from helpers import catalogue, document, history, records, write
 from servers import Says, serving
 
 from cachewatch.cli import once_daemon_preview
-from cachewatch.store.sqlite_and_process_lock import only_one
+from cachewatch.store.transactions_and_sqlite import only_one
 
 CONFIG = """\
 version: 1

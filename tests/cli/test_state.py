@@ -13,7 +13,7 @@ from station import Site, begun
 
 from cachewatch.config.value_types_and_secrets import PostgresAddress, StatePlace
 from cachewatch.store.schema import metadata
-from cachewatch.store.sqlite_and_process_lock import NAME, only_one, open_database, open_to_read
+from cachewatch.store.transactions_and_sqlite import NAME, only_one, open_database, open_to_read
 
 CONFIG = """\
 version: 1

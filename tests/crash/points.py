@@ -13,7 +13,7 @@ from cachewatch.store import cursors_and_remembered as cursors
 from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
-from cachewatch.store.sqlite_and_process_lock import SqliteDatabase
+from cachewatch.store.transactions_and_sqlite import SqliteDatabase
 
 _PLACES: tuple[tuple[Any, str], ...] = (
     (Context, "pin"),

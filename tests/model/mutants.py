@@ -8,7 +8,7 @@ from sqlalchemy import delete
 
 from cachewatch.store import cursors_and_remembered as cursors
 from cachewatch.store.schema import cursors as table
-from cachewatch.store.transactions_and_upgrades import Connection
+from cachewatch.store.transactions_and_sqlite import Connection
 
 
 def _unread_forgotten() -> None:

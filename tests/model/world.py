@@ -12,7 +12,7 @@ from upstream import Upstream
 
 from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.store import digests_and_holds as digests
-from cachewatch.store.sqlite_and_process_lock import open_database
+from cachewatch.store.transactions_and_sqlite import open_database
 from model.catalogue import Editor, Step, Tags, files_of, last_readable
 from model.mail import RELAYING_DENIED, MailServer, Mood
 from model.process import Zygote

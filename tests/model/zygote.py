@@ -32,7 +32,7 @@ from cachewatch.errors import CachewatchError
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import clean_up, create_digests, poll, resume
 from cachewatch.service.sending_and_channel_faults import deliver
-from cachewatch.store.sqlite_and_process_lock import only_one
+from cachewatch.store.transactions_and_sqlite import only_one
 from model.mutants import MUTANTS
 from model.process import Request, become, command, say, serve
 

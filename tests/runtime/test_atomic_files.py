@@ -8,7 +8,7 @@ from conftest import Run
 
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.runtime.files_and_locks import publish
-from cachewatch.store.sqlite_and_process_lock import SqliteDatabase, only_one
+from cachewatch.store.transactions_and_sqlite import SqliteDatabase, only_one
 
 VICTIM = "a file of somebody else\n"
 

@@ -12,7 +12,7 @@ from station import CONFIG, Site
 
 from cachewatch.runtime import files_and_locks
 from cachewatch.runtime.files_and_locks import shared_kind
-from cachewatch.store.sqlite_and_process_lock import SqliteDatabase
+from cachewatch.store.transactions_and_sqlite import SqliteDatabase
 
 NOTIFIED = CONFIG.replace("channels: []", "channels: [files]")
 MOUNTS = r"""22 28 0:21 / /proc rw,nosuid shared:12 - proc proc rw
@@ -75,7 +75,7 @@ def test_a_state_moves_between_disks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """What was made on a local disk opens on a shared one, and again on a local one."""
     SqliteDatabase(tmp_path).close()
     with monkeypatch.context() as moved:
-        moved.setattr("cachewatch.store.sqlite_and_process_lock.shared_kind", lambda _: "nfs4")
+        moved.setattr("cachewatch.store.transactions_and_sqlite.shared_kind", lambda _: "nfs4")
         assert _pragmas(tmp_path)["journal_mode"] == "truncate"
     assert _pragmas(tmp_path)["journal_mode"] == "wal"
 

@@ -22,7 +22,7 @@ from station import Site, wait_for
 from upstream import descendants
 
 from cachewatch.store import deliveries
-from cachewatch.store.sqlite_and_process_lock import open_database
+from cachewatch.store.transactions_and_sqlite import open_database
 
 pytestmark = [
     pytest.mark.usefixtures("loopback"),

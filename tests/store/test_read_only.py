@@ -21,7 +21,7 @@ from cachewatch.errors import StateError
 from cachewatch.service.passes_and_leadership import run_pass
 from cachewatch.store import schema
 from cachewatch.store.schema import FORM
-from cachewatch.store.sqlite_and_process_lock import NAME, SqliteToRead
+from cachewatch.store.transactions_and_sqlite import NAME, SqliteToRead
 
 _NOBODY = 65534
 HOURLY = CONFIG.replace("4000d", "4000d, poll: {every: 1h}")

@@ -12,7 +12,7 @@ from helpers import opened
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import Counter
-from cachewatch.store.sqlite_and_process_lock import NAME, SqliteDatabase, SqliteToRead, only_one
+from cachewatch.store.transactions_and_sqlite import NAME, SqliteDatabase, SqliteToRead, only_one
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_the_state_is_private(database: SqliteDatabase) -> None:
 
 
 def test_a_second_process_is_told_who_holds_the_state(tmp_path: Path) -> None:
-    hold = "import sys,time; from pathlib import Path; from cachewatch.store.sqlite_and_process_lock import only_one\n"
+    hold = "import sys,time; from pathlib import Path; from cachewatch.store.transactions_and_sqlite import only_one\n"
     hold += f"with only_one(Path({str(tmp_path)!r})): print('held', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None

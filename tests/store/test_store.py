@@ -18,8 +18,7 @@ from cachewatch.store.cursors_and_remembered import Advance, CursorUpdate, Unrea
 from cachewatch.store.deliveries import DeliveryState
 from cachewatch.store.health_and_alerts import Counter
 from cachewatch.store.schema import FORM
-from cachewatch.store.sqlite_and_process_lock import open_database, open_to_read
-from cachewatch.store.transactions_and_upgrades import Database, create_or_upgrade, form_of
+from cachewatch.store.transactions_and_sqlite import Database, create_or_upgrade, form_of, open_database, open_to_read
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

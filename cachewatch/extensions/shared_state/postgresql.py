@@ -18,7 +18,7 @@ from sqlalchemy.exc import DatabaseError
 
 from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.errors import AnotherInstance, ConfigError, StateError
-from cachewatch.store.transactions_and_upgrades import Database, check_form, copy_rows, create_or_upgrade, form_of
+from cachewatch.store.transactions_and_sqlite import Database, SqliteDatabase, check_form, copy_rows, create_or_upgrade, form_of
 
 _UNREACHABLE = "the server cannot be reached, or ended the connection; what was confirmed is safe there"
 _CERTIFICATE = (
@@ -161,8 +161,6 @@ class PostgresDatabase(Database):
 
     def back_up(self, target: Path) -> None:
         """Copy the whole database to `target` as an SQLite database; `target` must not exist."""
-        from cachewatch.store.sqlite_and_process_lock import SqliteDatabase  # noqa: PLC0415  who makes no backup needs one database
-
         with (
             TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as folder,
             closing(SqliteDatabase(Path(folder))) as copy,

@@ -23,7 +23,7 @@ from cachewatch.extensions.site.reading_history import ContentsReader, plan
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.report.digest_and_message_values import RenderedDigest
 from cachewatch.store.digests_and_holds import archive
-from cachewatch.store.sqlite_and_process_lock import open_to_read
+from cachewatch.store.transactions_and_sqlite import open_to_read
 
 
 def _only(noun: str) -> Callable[[Any], Any]:

@@ -15,7 +15,7 @@ from upstream import git
 from cachewatch.errors import AnotherInstance
 from cachewatch.extensions.history import build
 from cachewatch.extensions.history.schema_and_location import index_path, open_for_writing
-from cachewatch.store.sqlite_and_process_lock import open_database
+from cachewatch.store.transactions_and_sqlite import open_database
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
 from cachewatch.store.schema import FORM
-from cachewatch.store.sqlite_and_process_lock import has_state, open_database, open_to_read
+from cachewatch.store.transactions_and_sqlite import has_state, open_database, open_to_read
 
 
 @pytest.fixture

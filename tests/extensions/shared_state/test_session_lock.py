@@ -17,7 +17,7 @@ from cachewatch.service.passes_and_leadership import HEARTBEAT
 from cachewatch.store import deliveries
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import Counter
-from cachewatch.store.transactions_and_upgrades import Database
+from cachewatch.store.transactions_and_sqlite import Database
 
 
 @pytest.fixture

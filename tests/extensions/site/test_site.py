@@ -26,7 +26,7 @@ from cachewatch.extensions.site.reading_history import SiteContents
 from cachewatch.report.digest_and_message_values import PLACE, RenderedDigest
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store.digests_and_holds import DigestRecord, DigestState
-from cachewatch.store.sqlite_and_process_lock import open_database
+from cachewatch.store.transactions_and_sqlite import open_database
 
 _SPACK = "https://packages.spack.io/package.html"
 
