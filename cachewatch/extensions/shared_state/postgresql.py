@@ -18,7 +18,14 @@ from sqlalchemy.exc import DatabaseError
 
 from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.errors import AnotherInstance, ConfigError, StateError
-from cachewatch.store.transactions_and_sqlite import Database, SqliteDatabase, check_form, copy_rows, create_or_upgrade, form_of
+from cachewatch.store.transactions_and_sqlite import (
+    Database,
+    SqliteDatabase,
+    check_form,
+    copy_rows,
+    create_or_upgrade,
+    form_of,
+)
 
 _UNREACHABLE = "the server cannot be reached, or ended the connection; what was confirmed is safe there"
 _CERTIFICATE = (
