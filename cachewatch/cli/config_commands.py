@@ -35,7 +35,7 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve, resolve_upstream
 from cachewatch.git.tags_and_documents import list_revision, stacks_of, tags_of
 from cachewatch.git.trees import folders, nothing_found
-from cachewatch.operators.explaining_subscriptions import explain_package
+from cachewatch.operators.status_problems_explanations import explain_package
 from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice, RenderedDigest
 from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice

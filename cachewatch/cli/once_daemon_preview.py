@@ -28,7 +28,7 @@ from cachewatch.core.escaping_and_mentions import markup, plain_lines, safe
 from cachewatch.errors import AnotherInstance, SourceError, TemplateError, UsageError
 from cachewatch.git.remote_urls_and_fetching import is_url
 from cachewatch.git.revision_names_and_times import resolve
-from cachewatch.operators.status_and_problems import ServiceStatus, find_problems, read_status
+from cachewatch.operators.status_problems_explanations import ServiceStatus, find_problems, read_status
 from cachewatch.report.diff_blocks_and_colours import COLOURS_OF_KINDS
 from cachewatch.report.digest_and_message_values import Form
 from cachewatch.report.digests.body_and_table import Section, sections

@@ -21,7 +21,7 @@ from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret, S
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import AnotherInstance, StateError, UsageError
 from cachewatch.operators import alerts_summary_actions
-from cachewatch.operators.status_and_problems import find_problems, read_status
+from cachewatch.operators.status_problems_explanations import find_problems, read_status
 from cachewatch.report.tables_and_listings import Table, text_lines
 from cachewatch.report.words import number as number_of
 from cachewatch.service.context_and_source_copies import Context

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from cachewatch import __version__
 from cachewatch.config.settings_and_subscriptions import quiet_until
 from cachewatch.errors import CachewatchError
-from cachewatch.operators.status_and_problems import ChannelStatus, find_problems, read_status
+from cachewatch.operators.status_problems_explanations import ChannelStatus, find_problems, read_status
 from cachewatch.report.words import number
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import health_and_alerts as health

@@ -15,7 +15,7 @@ from station import Site, begun, day, notice, running, wait_for
 
 from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions
-from cachewatch.operators.status_and_problems import read_status
+from cachewatch.operators.status_problems_explanations import read_status
 from cachewatch.service.alerts_and_silent_sources import Alert, open_now
 from cachewatch.service.context_and_source_copies import WatchedClone
 from cachewatch.store import health_and_alerts as alerts

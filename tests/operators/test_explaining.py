@@ -8,7 +8,7 @@ from helpers import parsed, record
 
 from cachewatch.config.reading import read_config
 from cachewatch.config.settings_and_subscriptions import Config
-from cachewatch.operators.explaining_subscriptions import SubscriptionAnswer, UnreadDocument, explain
+from cachewatch.operators.status_problems_explanations import SubscriptionAnswer, UnreadDocument, explain
 
 FILE = """\
 version: 1

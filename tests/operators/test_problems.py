@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from station import CONFIG, Site, growing
 
 from cachewatch.daemon.monitor_server import SERIES, DaemonStatus, figures
-from cachewatch.operators.status_and_problems import ProblemList, find_problems, read_status
+from cachewatch.operators.status_problems_explanations import ProblemList, find_problems, read_status
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import create_digests, poll
 from cachewatch.store import deliveries

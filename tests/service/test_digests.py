@@ -19,7 +19,7 @@ from upstream import git
 from cachewatch.errors import UsageError
 from cachewatch.git.service_clone import ServiceClone
 from cachewatch.operators import alerts_summary_actions
-from cachewatch.operators.status_and_problems import read_status
+from cachewatch.operators.status_problems_explanations import read_status
 from cachewatch.service import digest_assembly_and_holds
 from cachewatch.service.passes_and_leadership import clean_up, create_digests, poll
 from cachewatch.store.schema import cursors

@@ -20,7 +20,7 @@ from cachewatch.core.advice.waits_and_reminders import OpenAction, Remembered
 from cachewatch.environments import open_environment
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache
 from cachewatch.extensions.buildcaches.recorder import record as record_state
-from cachewatch.operators.status_and_problems import read_status
+from cachewatch.operators.status_problems_explanations import read_status
 from cachewatch.runtime.worker import Worker
 from cachewatch.service import digest_assembly_and_holds
 

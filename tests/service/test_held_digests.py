@@ -11,7 +11,7 @@ from readers import CONFIG as USUAL
 from station import Site, begun, day, notice
 
 from cachewatch.operators import alerts_summary_actions
-from cachewatch.operators.status_and_problems import HeldDigestStatus, read_status
+from cachewatch.operators.status_problems_explanations import HeldDigestStatus, read_status
 from cachewatch.service import deciding_and_storing, digest_assembly_and_holds
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

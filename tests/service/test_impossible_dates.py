@@ -10,7 +10,7 @@ from helpers import START, catalogue, records
 from station import Site, begun
 
 from cachewatch.git.writing_revisions import data_of
-from cachewatch.operators.status_and_problems import read_status
+from cachewatch.operators.status_problems_explanations import read_status
 
 YEAR_10000 = 253402300800
 BASE = {"zlib": records([1])}

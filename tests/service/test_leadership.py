@@ -18,7 +18,7 @@ from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.extensions.shared_state import postgresql
 from cachewatch.extensions.shared_state.postgresql import PostgresDatabase
-from cachewatch.operators.status_and_problems import read_status
+from cachewatch.operators.status_problems_explanations import read_status
 from cachewatch.service import passes_and_leadership
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import Leadership, leading

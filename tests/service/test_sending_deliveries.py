@@ -12,7 +12,7 @@ from station import MAIL_CONFIG, Site, growing
 
 from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions
-from cachewatch.operators.status_and_problems import find_problems, read_status
+from cachewatch.operators.status_problems_explanations import find_problems, read_status
 from cachewatch.store import deliveries
 from cachewatch.store.deliveries import Delivery, DeliveryState
 from cachewatch.store.health_and_alerts import ChannelHealth

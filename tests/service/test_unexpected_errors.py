@@ -7,7 +7,7 @@ import pytest
 from station import Site, begun, growing
 
 from cachewatch.channels.files_and_feeds import FileChannel
-from cachewatch.operators.status_and_problems import read_status
+from cachewatch.operators.status_problems_explanations import read_status
 from cachewatch.service import deciding_and_storing, digest_assembly_and_holds, passes_and_leadership
 from cachewatch.service.context_and_source_copies import Context, WatchedClone
 from cachewatch.service.streams_and_silences import Stream, StreamState

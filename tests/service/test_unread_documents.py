@@ -13,7 +13,7 @@ from station import Site, begun
 
 from cachewatch.git.local_repository import Repository
 from cachewatch.operators import alerts_summary_actions
-from cachewatch.operators.status_and_problems import find_problems, read_status
+from cachewatch.operators.status_problems_explanations import find_problems, read_status
 from cachewatch.service.unreadable_documents import UnreadDocuments
 from cachewatch.store.cursors_and_remembered import Unread
 from cachewatch.store.digests_and_holds import DigestRecord
