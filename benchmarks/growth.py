@@ -77,7 +77,7 @@ def main() -> int:
 def _serve(path: Path) -> int:
     """Be the daemon; SIGUSR1 lets it poll, and keep house at every hundredth time."""
     from cachewatch.cli import once_daemon_preview as once_and_daemon  # noqa: PLC0415
-    from cachewatch.config.reading import read_config  # noqa: PLC0415
+    from cachewatch.config.reading_showing_warnings import read_config  # noqa: PLC0415
     from cachewatch.daemon.jobs_signals_and_health import Daemon  # noqa: PLC0415
     from cachewatch.store.transactions_and_sqlite import only_one  # noqa: PLC0415
 

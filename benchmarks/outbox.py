@@ -12,7 +12,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.report.digest_and_message_values import Message, RenderedDigest
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import nights
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context_and_source_copies import Context

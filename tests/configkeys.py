@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from cachewatch.config import settings_and_subscriptions as settings
 from cachewatch.config import sources_and_channels as channels
+from cachewatch.config.reading_showing_warnings import default_of
 from cachewatch.config.sections import ConfigKey, ConfigSection, keys_of
-from cachewatch.config.showing_and_warnings import default_of
 from cachewatch.config.sources_and_channels import Credentials, Source, channel_models, source_models
 
 _PAGE = Path(__file__).parents[1] / "docs/configuration.md"

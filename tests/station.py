@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from helpers import START, catalogue, history, records
 
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.value_types_and_secrets import PostgresAddress
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context

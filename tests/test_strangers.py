@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from servers import Says, serving
 from test_scaling import grows_like_its_size
 
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.core.advice.environment_coverage import Environment, Need
 from cachewatch.environments import cover_both
 from cachewatch.errors import CachewatchError

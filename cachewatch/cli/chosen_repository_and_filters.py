@@ -75,7 +75,7 @@ def _offered(what: str, context: click.Context, incomplete: str) -> list[Complet
 
 def _names(what: str, context: click.Context, package: str = "") -> list[str]:
     """Return the names of `what`, such as tags, that the command would read from configuration or repository; or []."""
-    from cachewatch.config.reading import read_config  # noqa: PLC0415  slow to load
+    from cachewatch.config.reading_showing_warnings import read_config  # noqa: PLC0415  slow to load
 
     given = context.params
     with suppress(CachewatchError, OSError):
@@ -267,7 +267,7 @@ def _default(asked: str = "") -> _Default:
 
 def _configured() -> _Default | None:
     """Return the first configured source, or None. Raises UsageError if it is not in git and was not recorded yet."""
-    from cachewatch.config.reading import read_config, usual_config  # noqa: PLC0415  slow to load
+    from cachewatch.config.reading_showing_warnings import read_config, usual_config  # noqa: PLC0415  slow to load
 
     file = usual_config()
     config = read_config(file, with_secrets=False) if file else None

@@ -20,10 +20,17 @@ from cachewatch.cli import terminal
 from cachewatch.cli.chosen_repository_and_filters import completing
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
-from cachewatch.config.reading import read_config, usual_config
+from cachewatch.config.reading_showing_warnings import (
+    advise,
+    channels_of,
+    json_schema,
+    read_config,
+    show_config,
+    shown_values,
+    usual_config,
+)
 from cachewatch.config.schedules_and_dates import Schedule, duration_in_words, minute, parse_when, second
 from cachewatch.config.settings_and_subscriptions import Config, Match, quiet_until
-from cachewatch.config.showing_and_warnings import advise, channels_of, json_schema, show_config, shown_values
 from cachewatch.config.sources_and_channels import Source
 from cachewatch.config.value_types_and_secrets import parse_mail
 from cachewatch.core.escaping_and_mentions import safe, safe_lines

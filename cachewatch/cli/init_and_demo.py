@@ -22,7 +22,7 @@ from cachewatch.cli.chosen_repository_and_filters import PUBLIC, in_full
 from cachewatch.cli.diff import diff
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import tell, warn, width
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.schedules_and_dates import check_zone, parse_when
 from cachewatch.config.sources_and_channels import PORTS
 from cachewatch.config.value_types_and_secrets import check_name, parse_host, parse_mail

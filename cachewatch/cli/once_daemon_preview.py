@@ -20,7 +20,7 @@ from cachewatch.cli.chosen_repository_and_filters import completing
 from cachewatch.cli.config_commands import TEMPLATES_OPTION, configured, log_format, page, reading
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import format_option, is_on_terminal, palette, say, tell, warn, write_lines, write_text
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.schedules_and_dates import minute
 from cachewatch.config.settings_and_subscriptions import Config, quiet_until
 from cachewatch.config.sources_and_channels import FileConfig, MailConfig, Source, WebhookConfig

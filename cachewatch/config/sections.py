@@ -1,7 +1,7 @@
 """The base of all sections of the configuration file: frozen pydantic models whose errors are plain sentences.
 
-pydantic collects all errors of a section with their locations; reading.py finds the lines. The file is validated by
-alias, so that `from:` may fill the field `sender`; code makes values by the names of fields.
+pydantic collects all errors of a section with their locations; reading_showing_warnings.py finds the lines. The file is
+validated by alias, so that `from:` may fill the field `sender`; code makes values by the names of fields.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The models of the whole configuration file, as immutable values; `reading.py` makes them from a file."""
+"""The models of the whole configuration file, as immutable values; `reading_showing_warnings.py` makes them from a file."""
 
 import os
 from collections.abc import Iterable, Sequence

@@ -20,8 +20,7 @@ import yaml
 from configkeys import rewritten
 from conftest import ROOT, Run
 
-from cachewatch.config.reading import read_config
-from cachewatch.config.showing_and_warnings import json_schema, show_config
+from cachewatch.config.reading_showing_warnings import json_schema, read_config, show_config
 from cachewatch.errors import ConfigError
 
 SAMPLE = ROOT / "config/cachewatch.yaml"

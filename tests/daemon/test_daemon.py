@@ -19,7 +19,7 @@ from servers import Says, serving
 from station import DAEMON_CONFIG as CONFIG
 from station import Site, growing, log, running, wait_for
 
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.daemon import jobs_signals_and_health as daemon_module
 from cachewatch.daemon.jobs_signals_and_health import Daemon, Scheduler, notify
 from cachewatch.service.context_and_source_copies import Context

@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.schedules_and_dates import as_datetime, parse_days, parse_when
 from cachewatch.config.settings_and_subscriptions import QuietTime, quiet_until
 from cachewatch.core.comparison.package_changes import compare

@@ -27,7 +27,7 @@ from sqlalchemy.exc import OperationalError
 
 import cachewatch
 from cachewatch.cli import config_commands, once_daemon_preview
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.errors import CachewatchError
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import clean_up, create_digests, poll, resume

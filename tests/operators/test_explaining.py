@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from helpers import parsed, record
 
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.operators.status_problems_explanations import SubscriptionAnswer, UnreadDocument, explain
 

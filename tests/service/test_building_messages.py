@@ -8,7 +8,7 @@ import pytest
 from station import OPEN_CONFIG, Site, begun, growing
 
 from cachewatch.cli.sample_digests import sample_digest
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.service.digest_assembly_and_holds import pack_messages
 from cachewatch.service.streams_and_silences import streams_of
 

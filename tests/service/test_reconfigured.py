@@ -11,7 +11,7 @@ from mailservers import free_port, post
 from msgspec.structs import replace
 from station import MAIL_CONFIG, Site, growing, running, wait_for
 
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.sources_and_channels import EmailConfig
 from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions

@@ -11,7 +11,7 @@ from conftest import Run
 from helpers import document, history, record, records, write
 from station import OPEN_CONFIG, Site, begun
 
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 

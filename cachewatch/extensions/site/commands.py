@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, completing, open_catalogue, rev_option
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, tell, warn_of
-from cachewatch.config.reading import read_config
+from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.sources_and_channels import FeedConfig
 from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.names_and_layouts import public_mirror
