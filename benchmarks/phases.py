@@ -45,7 +45,7 @@ def main() -> None:
     from cachewatch.core.changesets import NoCollector  # noqa: PLC0415
     from cachewatch.core.comparison.stacks_prunes_suspicion import Observation  # noqa: PLC0415
     from cachewatch.core.filters_and_spec_patterns import Selection  # noqa: PLC0415
-    from cachewatch.documents import parsing_and_diagnostics as parsing  # noqa: PLC0415
+    from cachewatch.documents import records_parsing_diagnostics as parsing  # noqa: PLC0415
     from cachewatch.git.remote_urls_and_fetching import open_repository  # noqa: PLC0415
     from cachewatch.report.diff_blocks_and_colours import Palette, Requested  # noqa: PLC0415
     from cachewatch.report.diff_formats_and_alike_tags import write_text  # noqa: PLC0415

@@ -23,7 +23,7 @@ from cachewatch.core.kinds_and_specs import Diagnostic, Document, Kind, PackageC
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, Layout, in_order, is_mutable
 from cachewatch.core.statement_kinds import Statement
 from cachewatch.core.statements import Wants, of_kinds
-from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.environments import CacheContents, listed, open_environment, published, recorded_in
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.local_repository import Repository

@@ -50,8 +50,9 @@ from cachewatch.core.kinds_and_specs import (
 )
 from cachewatch.core.statement_kinds import Items, Statement, StatementKind
 from cachewatch.core.statements import counted, statements_of
-from cachewatch.documents.parsing_and_diagnostics import (
+from cachewatch.documents.records_parsing_diagnostics import (
     Documents,
+    KnownRecords,
     Problems,
     Read,
     about_content,
@@ -60,7 +61,6 @@ from cachewatch.documents.parsing_and_diagnostics import (
     parse_side,
     read,
 )
-from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import WorkFailed
 from cachewatch.runtime.worker import INLINE, Isolation, in_processes
 

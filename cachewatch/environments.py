@@ -25,8 +25,7 @@ from cachewatch.core.kinds_and_specs import Diagnostic, Document, Signature
 from cachewatch.core.versions_spellings_targets import parse_ranges
 from cachewatch.documents import spec_nodes_and_graphs as spec_nodes
 from cachewatch.documents.front_matter_and_limits import load_yaml
-from cachewatch.documents.parsing_and_diagnostics import about_content, parse_side
-from cachewatch.documents.records import KnownRecords
+from cachewatch.documents.records_parsing_diagnostics import KnownRecords, about_content, parse_side
 from cachewatch.errors import UnreadableDocument, UsageError, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve

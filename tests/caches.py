@@ -9,7 +9,7 @@ from typing import Any
 
 from helpers import spec_hash
 
-from cachewatch.documents.records import Binary
+from cachewatch.documents.records_parsing_diagnostics import Binary
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import CacheIndex
 
 Installs = dict[str, dict[str, Any]]

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from cachewatch.core.graphs_and_attribution import Dependency, GraphNode, Ingredients
 from cachewatch.core.kinds_and_specs import Document, Signature
-from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.documents.spec_nodes_and_graphs import MadeOf
 from cachewatch.git.git_processes import init_repository
 from cachewatch.git.writing_revisions import AUTHOR, BRANCH, data_of, import_stream, quoted

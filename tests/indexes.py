@@ -16,7 +16,7 @@ from helpers import START, document, record
 
 from cachewatch.core.comparison.package_changes import compare
 from cachewatch.core.kinds_and_specs import Document, Signature, SpecCounts
-from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.build import bring_up_to_date, in_jobs
 from cachewatch.extensions.history.schema_and_location import prefixes, unpack

@@ -19,7 +19,7 @@ from cachewatch.core.graphs_and_attribution import Cause, Dependency, Explanatio
 from cachewatch.core.kinds_and_specs import Side
 from cachewatch.documents import front_matter_and_limits as limits
 from cachewatch.documents.front_matter_and_limits import read_tags_file
-from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.documents.spec_nodes_and_graphs import read_package_graph, read_tag_graph
 from cachewatch.environments import read_lock, read_manifest
 from cachewatch.errors import CachewatchError, DocumentError, UnreadableDocument

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cachewatch.documents.records import Binary
+from cachewatch.documents.records_parsing_diagnostics import Binary
 
 V3 = ["1-initial", "2-package-added", "3-version-bump", "4-variant-flip", "5-spec-removed-still-referenced"]
 V3 += ["6-pruned-to-current", "7-full-rebuild", "8-second-compiler", "9-reindex-no-change", "10-all-hashes-changed"]

@@ -24,7 +24,7 @@ from cachewatch.core.filters_and_spec_patterns import GROUPS, Globs, every_compi
 from cachewatch.core.kinds_and_specs import Kind
 from cachewatch.core.names_and_layouts import ANYWHERE, CATALOGUE, PUBLIC_REPOSITORY, Layout, did_you_mean, in_order
 from cachewatch.core.versions_spellings_targets import Versions, sorted_versions
-from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.errors import CachewatchError, DocumentError, SourceError, UsageError
 from cachewatch.git.local_repository import Repository, is_in_repository
 from cachewatch.git.remote_urls_and_fetching import clone_folder, is_url, open_clone, open_repository

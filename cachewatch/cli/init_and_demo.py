@@ -36,7 +36,7 @@ from cachewatch.core.names_and_layouts import (
     Layout,
 )
 from cachewatch.documents.front_matter_and_limits import write_tags_file
-from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.environments import LOCK_FILE
 from cachewatch.errors import CachewatchError, UsageError
 from cachewatch.git.local_repository import Repository

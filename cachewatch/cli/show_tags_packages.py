@@ -31,7 +31,7 @@ from cachewatch.core.filters_and_spec_patterns import Globs, SpecCondition, Spec
 from cachewatch.core.kinds_and_specs import MISSED, Diagnostic, Document, LossClass, Signature, Specs
 from cachewatch.core.versions_spellings_targets import sorted_versions, variant_name
 from cachewatch.documents.front_matter_and_limits import BOM
-from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.environments import open_environment, published, recorded_in
 from cachewatch.errors import CachewatchError, DocumentError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.local_repository import Repository

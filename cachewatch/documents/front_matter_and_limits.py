@@ -227,7 +227,7 @@ def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
     if value.startswith(("{", "[")):
         value = _COMMENT.sub("", value)
         if name == "meta" and value.startswith("{"):
-            return {name: value}  # parsing_and_diagnostics.py reports its errors; the document stays readable
+            return {name: value}  # records_parsing_diagnostics.py reports its errors; the document stays readable
         try:
             how: dict[str, Any] = {"parse_constant": _refuse_constant, "parse_float": str, "parse_int": str}
             return {name: json.loads(value, object_pairs_hook=_unique, **how)}

@@ -15,8 +15,7 @@ from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.kinds_and_specs import Diagnostic, Document, Side, Unreadable
 from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean, is_name
 from cachewatch.documents.front_matter_and_limits import read_tags_file
-from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse_side
-from cachewatch.documents.records import KnownRecords
+from cachewatch.documents.records_parsing_diagnostics import TOO_LARGE, KnownRecords, parse_side
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, count_between, resolve

@@ -17,7 +17,7 @@ from cachewatch.config.settings_and_subscriptions import Config, Match, Silence,
 from cachewatch.config.sources_and_channels import MailConfig
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.kinds_and_specs import Document
-from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.environments import open_environment
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
 from cachewatch.git.revision_names_and_times import resolve

@@ -25,8 +25,15 @@ from cachewatch.core.comparison.stacks_prunes_suspicion import Judgement, Observ
 from cachewatch.core.filters_and_spec_patterns import Selection
 from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind, Document, PackageChange, Unreadable
 from cachewatch.core.statement_kinds import Items
-from cachewatch.documents.parsing_and_diagnostics import Problems, Read, about_content, about_pair, parse_side, read
-from cachewatch.documents.records import KnownRecords
+from cachewatch.documents.records_parsing_diagnostics import (
+    KnownRecords,
+    Problems,
+    Read,
+    about_content,
+    about_pair,
+    parse_side,
+    read,
+)
 from cachewatch.errors import BrokenSource, OutOfTime, WorkerEnded, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, count_between

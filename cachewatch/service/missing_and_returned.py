@@ -32,8 +32,7 @@ from cachewatch.core.comparison.stacks_prunes_suspicion import is_most
 from cachewatch.core.kinds_and_specs import CompilerForm, Document, Kind, Machine, Place, Side
 from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Counts, Line, Statement, StatementKind, in_order, name_of
 from cachewatch.core.versions_spellings_targets import version_key
-from cachewatch.documents.parsing_and_diagnostics import parse_side
-from cachewatch.documents.records import Binary, KnownRecords, write_document
+from cachewatch.documents.records_parsing_diagnostics import Binary, KnownRecords, parse_side, write_document
 from cachewatch.errors import SourceError, UnknownRevision, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, chain_between, resolve

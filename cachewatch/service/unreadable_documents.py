@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from cachewatch.core.changesets import Readers
 from cachewatch.core.kinds_and_specs import Unreadable
 from cachewatch.core.names_and_layouts import predecessors
-from cachewatch.documents.parsing_and_diagnostics import Problems, Read, about_pair, parse_pair, read
+from cachewatch.documents.records_parsing_diagnostics import Problems, Read, about_pair, parse_pair, read
 from cachewatch.errors import CachewatchError, OutOfTime, SourceError, UnknownRevision, WorkerEnded, WorkFailed
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve

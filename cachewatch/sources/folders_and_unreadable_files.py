@@ -33,7 +33,7 @@ from cachewatch.core.names_and_layouts import (
 )
 from cachewatch.documents import front_matter_and_limits as front_matter
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES, Claim, claim_of, no_documents, recognize
-from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE
+from cachewatch.documents.records_parsing_diagnostics import TOO_LARGE
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.trees import MAX_ENTRIES, ignored_entries_note
 from cachewatch.git.writing_revisions import Recording, open_recording

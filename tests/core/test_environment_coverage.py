@@ -20,7 +20,7 @@ from cachewatch.core.advice.environment_coverage import Environment, Holdings, N
 from cachewatch.core.advice.urgency_and_levels import assess
 from cachewatch.core.kinds_and_specs import LossClass, Signature
 from cachewatch.core.versions_spellings_targets import runs
-from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.environments import open_environment, published, read_lock, read_manifest
 from cachewatch.errors import UsageError
 from cachewatch.report.environment_words import headlines_of, remark

@@ -17,7 +17,7 @@ from pairs import some_pair
 from cachewatch.core.comparison.package_changes import Pair, compare, compare_all
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.kinds_and_specs import NEW_CLASSES, VANISHED_CLASSES, PackageChange
-from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.report.json_and_csv import package_json, places_json
 
 # All pairs of the real documents of one package, both ways, but those without hashes.

@@ -11,7 +11,7 @@ from cachewatch.config.schedules_and_dates import as_datetime, parse_days, parse
 from cachewatch.config.settings_and_subscriptions import QuietTime, quiet_until
 from cachewatch.core.comparison.package_changes import compare
 from cachewatch.documents.front_matter_and_limits import read_tags_file
-from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.environments import read_lock, read_manifest
 from cachewatch.errors import CachewatchError
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import read_index

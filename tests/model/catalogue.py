@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from helpers import document, record
 
-from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.errors import DocumentError
 
 Builds = frozenset[int]

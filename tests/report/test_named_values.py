@@ -14,7 +14,7 @@ from conftest import Run
 from helpers import Record, demo_records, document, flat, record, records, spec_hash, write
 
 from cachewatch.core.kinds_and_specs import FACTS
-from cachewatch.documents.parsing_and_diagnostics import parse
+from cachewatch.documents.records_parsing_diagnostics import parse
 
 Documents = dict[str, list[Record]]
 

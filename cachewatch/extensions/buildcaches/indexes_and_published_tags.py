@@ -27,7 +27,7 @@ from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind
 from cachewatch.core.names_and_layouts import is_name
 from cachewatch.core.versions_spellings_targets import UNION_STACK
 from cachewatch.documents import spec_nodes_and_graphs as spec_nodes
-from cachewatch.documents.records import Binary
+from cachewatch.documents.records_parsing_diagnostics import Binary
 from cachewatch.documents.spec_nodes_and_graphs import EncodedIngredients
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.buildcaches import mirrors_and_registries as mirrors

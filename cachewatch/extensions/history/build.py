@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from cachewatch.core.kinds_and_specs import CompilerForm
-from cachewatch.documents.records import KnownRecords
+from cachewatch.documents.records_parsing_diagnostics import KnownRecords
 from cachewatch.errors import AnotherInstance, NoHistoryIndex, UnknownRevision, UsageError, WorkFailed
 from cachewatch.extensions.history import schema_and_location as schema
 from cachewatch.extensions.history.index_lookup import SIGNATURE, Index, signature_of

@@ -18,8 +18,7 @@ from cachewatch.core.kinds_and_specs import NO_HASH, CompilerForm, Document, Mat
 from cachewatch.core.names_and_layouts import DOCUMENT, is_name
 from cachewatch.core.versions_spellings_targets import version_identity
 from cachewatch.documents.front_matter_and_limits import brief
-from cachewatch.documents.parsing_and_diagnostics import TOO_LARGE, parse
-from cachewatch.documents.records import KnownRecords
+from cachewatch.documents.records_parsing_diagnostics import TOO_LARGE, KnownRecords, parse
 from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.schema_and_location import pack, unpack
 from cachewatch.git.local_repository import Repository

@@ -18,8 +18,7 @@ from indexes import run_git
 from msgspec.structs import replace
 
 from cachewatch.documents.front_matter_and_limits import read_tags_file, write_tags_file
-from cachewatch.documents.parsing_and_diagnostics import parse
-from cachewatch.documents.records import Binary, write_document
+from cachewatch.documents.records_parsing_diagnostics import Binary, parse, write_document
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.extensions.buildcaches import mirrors_and_registries as mirrors
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache, CacheIndex, read_index
