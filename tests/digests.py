@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from helpers import Record, catalogue, history, record, spec_hash
+from helpers import Packages, catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
 from cachewatch.comparison_flow import changesets
-from cachewatch.core.advice.environment_coverage import Environment, Need
+from cachewatch.core.advice.environment_coverage import Environment, Need, compare_coverage, cover
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.kinds_and_specs import Kind, Signature
 from cachewatch.core.statement_kinds import Statement, StatementKind
@@ -19,7 +19,7 @@ from cachewatch.report.digests.data_for_templates import DigestCollector, read_t
 from cachewatch.report.digests.rendering_and_sizes import render_digest
 from cachewatch.sources.before_and_after import compare_sides
 
-Packages = dict[str, list[Record]]
+Held = dict[str, dict[str, Signature]]  # what a cache has: by package and hash
 NOW = datetime(2025, 6, 2, 7, 30, tzinfo=UTC)
 
 
@@ -60,9 +60,9 @@ def digest_of(*tags: TagDigest, subscription: str = "ml-team", **values: object)
     return Digest(**(options | values))  # type: ignore[arg-type]
 
 
-def week(folder: Path, before: Packages, after: Packages) -> TagDigest:
-    """Return a week in which these documents replaced those."""
-    return read(history(folder / "r.git", catalogue(before), catalogue(after)))
+def week(folder: Path, before: Packages, after: Packages, **options: Any) -> TagDigest:
+    """Return a week in which these documents replaced those, read with these options."""
+    return read(history(folder / "r.git", catalogue(before), catalogue(after)), **options)
 
 
 def mail(digest: Digest) -> tuple[RenderedDigest, str]:
@@ -84,10 +84,24 @@ def needs(*versions: tuple[str, int, str]) -> Environment:
     return Environment(name="ml", needs=tuple(found))
 
 
-def held(*versions: tuple[str, int, str]) -> dict[str, dict[str, Signature]]:
+def held(*versions: tuple[str, int, str]) -> Held:
     """Return a cache that has these binaries."""
     rest = ("gcc@11.4.0", "ubuntu22.04", "linux", "x86_64_v3", ("+shared",), ("e4s",))
     return {name: {spec_hash(number): Signature((version,), *rest)} for name, number, version in versions}
+
+
+def unbuilt(cache: Held) -> Held:
+    """Return the same binaries where no stack builds them any more."""
+    return {name: {key: replace(one, stacks=()) for key, one in found.items()} for name, found in cache.items()}
+
+
+def mail_of(
+    folder: Path, environment: Environment, before: Held, after: Held, **values: Any
+) -> tuple[RenderedDigest, str]:
+    """Return the mail about an environment whose cache went from one state to another; beside it, zlib was rebuilt."""
+    change = compare_coverage(cover(environment, before), cover(environment, after))
+    tag = week(folder, {"zlib": [record(1)]}, {"zlib": [record(2)]})
+    return mail(digest_of(tag, environment=change, silenced=(), **values))
 
 
 def returned(*packages: str, of: int, **values: Any) -> Statement:

@@ -22,6 +22,7 @@ from cachewatch.runtime.files_and_locks import demo_documents
 START = datetime(2025, 6, 1, 4, tzinfo=UTC)
 
 Record = dict[str, Any]
+Packages = dict[str, list[Record]]
 
 
 def record(number: int = 0, **values: Any) -> Record:
@@ -176,6 +177,13 @@ def write(folder: Path, files: Mapping[str, bytes]) -> Path:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
     return folder
+
+
+def secret(path: Path, text: str) -> Path:
+    """Write a file that only its owner can read, and return it."""
+    path.write_text(text)
+    path.chmod(0o600)
+    return path
 
 
 def flat(state: Mapping[str, list[Record]], ending: str = "md") -> dict[str, bytes]:

@@ -16,12 +16,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 from tools import program
+
+if TYPE_CHECKING:
+    from station import Site
 
 DROP = "drop"  # instead of a reply: cut the connection
 SWALLOW = "swallow"  # at the end of a message: take it, and cut the connection
@@ -122,6 +125,14 @@ def post(
         yield handler
     finally:
         controller.stop()
+
+
+@contextmanager
+def mailing(site: "Site", text: str, **options: Any) -> Iterator[Post]:
+    """Run the mail server of a site; {port} in its configuration is filled in."""
+    with post(**options) as server:
+        site.configure(text.replace("{port}", str(server.port)))
+        yield server
 
 
 Talk = Callable[[socket.socket, Callable[[], bytes]], None]

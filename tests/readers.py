@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Record, records
-from station import Site
+from helpers import Packages, records
+from station import DAY, Site
 
 from cachewatch.core.advice.waits_and_reminders import Departure
 from cachewatch.core.statement_kinds import Statement
@@ -15,10 +15,6 @@ from cachewatch.report.digest_and_message_values import Digest
 from cachewatch.service import deciding_and_storing, digest_assembly_and_holds
 from cachewatch.service.passes_and_leadership import run_pass
 from cachewatch.store import cursors_and_remembered as cursors
-
-DAY = timedelta(days=1)
-
-Packages = dict[str, list[Record]]
 
 CONFIG = """\
 version: 1

@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from helpers import NewRevision, Record, catalogue, record, write_repository
+from helpers import NewRevision, Packages, Record, catalogue, record, write_repository
 from weeks import _PACKAGES, _digest
 
 from cachewatch.report.digest_and_message_values import Digest
 
-Packages = dict[str, list[Record]]
 Week = tuple[Mapping[str, bytes], Mapping[str, bytes]]
 
 END = datetime(2026, 11, 8, 4, tzinfo=UTC)

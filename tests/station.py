@@ -29,6 +29,8 @@ from cachewatch.store.transactions_and_sqlite import Connection, Database, open_
 
 State = Mapping[str, bytes]
 
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
 # One source, and one subscription, whose digests are files.
 CONFIG = """\
 version: 1

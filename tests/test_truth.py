@@ -80,7 +80,6 @@ def changeset(run: Run, before: object, after: object) -> dict[str, Any]:
 @pytest.mark.parametrize("is_reversed", [False, True], ids=["there", "back"])
 @pytest.mark.parametrize("name", TRUTHS)
 def test_truth(run: Run, documents: Path, name: str, is_reversed: bool) -> None:
-    """The command says of two real documents what is true of them."""
     truth = reverse(TRUTHS[name]) if is_reversed else TRUTHS[name]
     found = changeset(run, documents / f"{truth.before}.md", documents / f"{truth.after}.md")
     if not (truth.added or truth.removed):

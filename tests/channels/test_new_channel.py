@@ -19,7 +19,6 @@ MAKERS: dict[str, Callable[[Path], ChannelConfig]] = {
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_every_channel_keeps_the_contract(tmp_path: Path, kind: str) -> None:
-    """Final bytes for each target, and a result of every attempt; a retry hands over the same bytes."""
     config = MAKERS[kind](tmp_path)
     channel: Channel = open_channel(config)
     digest = rendered()

@@ -27,28 +27,6 @@ def test_smtp_sink_takes_it() -> None:
             assert [content for content in contents if content.count(message.payload.replace(b"\r\n", b"\n")) == 1]
 
 
-@pytest.mark.parametrize(
-    ("options", "verdict", "may_have_arrived"),
-    [
-        (["-r", "CONNECT"], "deferred", False),
-        (["-r", "RCPT"], "deferred", False),
-        (["-r", "."], "deferred", False),
-        (["-f", "MAIL"], "blocked", False),
-        (["-f", "RCPT"], "dead", False),
-        (["-f", "."], "dead", False),
-        (["-q", "DATA"], "deferred", False),
-        (["-q", "."], "deferred", True),
-        (["-Q", "."], "deferred", False),
-    ],
-)
-def test_smtp_sink_refuses(options: list[str], verdict: str, may_have_arrived: bool) -> None:
-    with smtp_sink(*options) as sink:
-        (answer,) = send(email_config(sink.port), rendered())
-
-    assert (answer.outcome, answer.may_have_arrived) == (verdict, may_have_arrived)
-    assert answer.detail
-
-
 def test_exim_delivers_and_others_read_it() -> None:
     """What lies in the Maildir in the end: headers by formail, parts by Perl, and never an encoded word where none belongs."""
     text = "Grüße an alle\nFrom now on\n.\n..\n" + "x" * 40_00 + "\n\u2028end\n"

@@ -250,6 +250,7 @@ def test_no_attempt_is_longer_than_the_longest(monkeypatch: pytest.MonkeyPatch) 
         ({"EHLO": b"502 what?\r\n"}, "sent"),
         ({"EHLO": b"502 what?\r\n", "HELO": b"504 no\r\n"}, "blocked"),
         ({"RCPT": b"251 not here; will forward\r\n"}, "sent"),
+        ({"DATA": b""}, "deferred"),
         ({"END": b"250-all\r\n250 is well\r\n"}, "sent"),
         ({"END": b"what?\r\n"}, "deferred"),
         ({"RSET": b"500 what?\r\n", "RCPT": b"450 later\r\n"}, "deferred"),
@@ -319,7 +320,6 @@ def security(request: pytest.FixtureRequest) -> str:
 
 
 def test_tls_with_a_trusted_certificate(security: str, server_tls: ssl.SSLContext, ca_file: Path) -> None:
-    """Both ways end in an encrypted session."""
     with post(tls=server_tls, is_implicit=security == "tls", require_starttls=security == "starttls") as server:
         assert answer_of(server.port, security=security, ca_file=ca_file) == SENT
 

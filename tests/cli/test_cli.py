@@ -82,7 +82,6 @@ def test_a_package_that_came_or_went_has_no_other_attributes(run: Run, tmp_path:
 
 
 def test_an_upgrade_is_no_removal(run: Run, tmp_path: Path) -> None:
-    """A version that another one replaced is not lost."""
     before, after = {"curl": [record(1)]}, {"curl": [record(2, versions=["1.1"])]}
 
     assert gate(run, tmp_path, before, after, "removed") == ""

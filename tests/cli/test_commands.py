@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from helpers import catalogue, records
+from helpers import catalogue, records, secret
 from mailservers import free_port, post
 from station import Site
 
@@ -42,9 +42,8 @@ def site(tmp_path: Path) -> Site:
     base = {"zlib": records([1])}
     states = [base, base | {"new": records([2])}, base | {"new": records(range(2, 200))}]
     made = Site(tmp_path, [catalogue(state) for state in states])
-    for name, secret in (("secret", CANARY), ("url", f"http://127.0.0.1:9/{CANARY}")):
-        (tmp_path / name).write_text(secret)
-        (tmp_path / name).chmod(0o600)
+    for name, text in (("secret", CANARY), ("url", f"http://127.0.0.1:9/{CANARY}")):
+        secret(tmp_path / name, text)
     configure(made, free_port())
     made.run()
     made.publish(1)

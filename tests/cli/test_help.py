@@ -2,15 +2,12 @@
 
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
-from conftest import Run
+from conftest import ROOT, Run
 
 from cachewatch.cli import cli, commands
-
-ROOT = Path(__file__).parents[2]
 
 
 def leaves(group: click.Group = cli, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
@@ -37,7 +34,6 @@ def test_commands_stand_by_purpose(run: Run) -> None:
 
 
 def test_the_line_is_what_the_command_says() -> None:
-    """The line of a command, which is written beside it, begins as its own help does."""
     for name, row in commands().items():
         command: click.Command | None = cli
         for word in name.split():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from helpers import catalogue, document, history, records, write
+from helpers import catalogue, document, history, records, secret, write
 from servers import Says, serving
 
 from cachewatch.cli import once_daemon_preview
@@ -363,8 +363,7 @@ def test_a_pass_pings_how_it_went(run: Run) -> None:
     with Path("cachewatch.yaml").open("a") as file:
         file.write("monitor: {ping_url_file: ping}\n")
     with serving({check: Says(), f"{check}/fail": Says()}) as server:
-        Path("ping").write_text(f"{server.url}{check}")
-        Path("ping").chmod(0o600)
+        secret(Path("ping"), f"{server.url}{check}")
         assert run("once").exit_code == 0
         with only_one(Path("state")):
             assert run("once").exit_code == 75

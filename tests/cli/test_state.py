@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import catalogue, opened, records
+from helpers import catalogue, opened, records, secret
 from sqlalchemy import select
 from station import Site, begun
 
@@ -50,10 +50,7 @@ def dump(state: StatePlace) -> Rows:
 
 
 def password(folder: Path) -> Path:
-    file = folder / "password"
-    file.write_text("not asked for\n")
-    file.chmod(0o600)
-    return file
+    return secret(folder / "password", "not asked for\n")
 
 
 @pytest.mark.slow

@@ -92,8 +92,7 @@ def test_filters_are_checked_where_that_is_asked_for(site: Site, run: Run) -> No
     plain = run("config", "check", "--config", site.file).error
     assert "warning" not in plain
     assert "was not checked; `cachewatch config check --source` does that" in plain
-    alone = run("config", "check", "--config", site.file, "--strict").error_of(2)
-    assert "--strict requires --source" in alone
+    assert "--strict requires --source" in run("config", "check", "--config", site.file, "--strict").error_of(2)
 
 
 @pytest.mark.slow_cases

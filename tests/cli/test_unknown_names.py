@@ -41,8 +41,7 @@ def test_a_name_that_nothing_has(  # noqa: PLR0917
     said = f"cachewatch: {option} {name}: no {option[2:].replace('ons', 'on')} matches on either side{near}"
     for options in ((), ("--fail-on", "place-lost")):
         assert said in run(*command, *options).error_of(2)
-    result = run(*command, "--format", "json", "-o", tmp_path / "out.json")
-    assert result.exit_code == 2
+    assert run(*command, "--format", "json", "-o", tmp_path / "out.json").exit_code == 2
     assert not (tmp_path / "out.json").exists()
 
 

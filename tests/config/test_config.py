@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
 import pytest
+from helpers import secret
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,8 +103,7 @@ monitor: {listen: "[::1]:9469"}
 def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file with much in it, and its secrets."""
     for name, content in {"token": "t0ken", "url": "https://chat.example.org/hook"}.items():
-        (tmp_path / name).write_text(f"{content}\n")
-        (tmp_path / name).chmod(0o600)
+        secret(tmp_path / name, f"{content}\n")
     monkeypatch.setenv("TEST_SMTP_PASSWORD", "geheim")
     (tmp_path / "cachewatch.yaml").write_text(FULL)
     return tmp_path / "cachewatch.yaml"
@@ -157,8 +157,7 @@ DATABASE = "state: postgresql://cachewatch@db.example.org/cachewatch?sslmode=ver
 
 
 def test_a_state_in_a_database(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("geheim\n")
-    (tmp_path / "secret").chmod(0o600)
+    secret(tmp_path / "secret", "geheim\n")
     file = tmp_path / "cachewatch.yaml"
     file.write_text(MINIMAL + DATABASE + "state_folder: here\nstate_password_file: secret\n")
     config = read_config(file)
@@ -179,8 +178,7 @@ def test_the_password_of_the_state_is_read_by_who_needs_no_other_secret(tmp_path
     assert config.state_password is not None
     with pytest.raises(ConfigError, match=r"secret cannot be read \(No such file or directory\)"):
         config.state_password.reveal()
-    (tmp_path / "secret").write_text("geheim\n")
-    (tmp_path / "secret").chmod(0o600)
+    secret(tmp_path / "secret", "geheim\n")
     assert config.state_password.reveal() == "geheim"
 
 
@@ -396,23 +394,23 @@ def test_inline_secrets(mistakes: Read, tmp_path: Path) -> None:
 def test_secret_files(mistakes: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They lie among systemd's credentials or beside the file, not open to all, and hold something that fits."""
     text = MINIMAL.replace("archive: {", "hook: {type: webhook, url_file: hook-url}\n  archive: {")
-    secret = tmp_path / "hook-url"
+    file = tmp_path / "hook-url"
     for content, mode, said in (
         ("https://h/geheim", 0o644, "can be read by everybody; run chmod o-rwx"),
         ("ftp://h/geheim", 0o600, "channels.hook.url_file: is not a URL"),
         (" \n", 0o600, "channels.hook.url_file: is empty, which no secret is"),
         ("x" * 70_000, 0o600, "is too long for a secret"),
     ):
-        secret.write_text(content)
-        secret.chmod(mode)
+        file.write_text(content)
+        file.chmod(mode)
         assert said in mistakes(text)
         assert "geheim" not in mistakes(text)
-    secret.write_bytes(b"\xff")
+    file.write_bytes(b"\xff")
     assert "cannot be read (it is not text)" in mistakes(text)
     credentials = tmp_path / "credentials"
     credentials.mkdir()
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(credentials))
-    secret.unlink()
+    file.unlink()
     assert f"nor is it in {credentials}".replace(f"{tmp_path}/", "") in mistakes(text)
     (credentials / "hook-url").write_text("https://h/x\n")
     hook = read_config(tmp_path / "cachewatch.yaml").channels["hook"]
@@ -422,8 +420,7 @@ def test_secret_files(mistakes: Read, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_plain_passwords_stay_at_home(mistakes: Read, tmp_path: Path) -> None:
     """A password goes over a network only with TLS; to this machine it may go without."""
-    (tmp_path / "password").write_text("geheim")
-    (tmp_path / "password").chmod(0o600)
+    secret(tmp_path / "password", "geheim")
     smtp = "{host: smtp.example.org, security: none, user: u, password_file: password}"
     text = MINIMAL.replace("archive: {", f"mail: {{type: email, from: a@b.org, smtp: {smtp}}}\n  archive: {{")
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import Record, record, two_folders
+from helpers import Packages, Record, record, two_folders
 from verdicts import ancestors
 
 from cachewatch.core.versions_spellings_targets import is_newer, newest
 
-Packages = dict[str, list[Record]]
 ORDER = ["kept", "equal", "going", "other", "gone"]
 # Kinds of statement that may own a place of each verdict, or a machine.
 _OF_BOTH = {"stack-merged", "stack-removed", "suspicious", "migration", "no-longer", "package-removed"}
@@ -33,7 +32,6 @@ VALUES: dict[str, list[Any]] = {
     "variants": [["+a"], ["~a"], ["+a", "patches=abc"], ["+a", "+b"]],
     "stacks": [["e4s"], ["e4s", "hep"], ["hep", "ml"], ["ml"], []],
 }
-
 
 MANY = (pytest.mark.slow, pytest.mark.nightly)
 

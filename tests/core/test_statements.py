@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import Record, catalogue, history, record, records, two_folders, write
+from helpers import Packages, Record, catalogue, history, record, records, two_folders, write
 from pairs import some_pair
-
-Packages = dict[str, list[Record]]
 
 
 def compared(run: Run, folder: Path, before: Packages, after: Packages, *options: str) -> dict[str, Any]:

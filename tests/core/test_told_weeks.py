@@ -10,12 +10,10 @@ import pytest
 import scripted
 from conftest import Run
 from digests import read
-from helpers import Record, catalogue, history, record, two_folders
+from helpers import Packages, catalogue, history, record, two_folders
 
 from cachewatch import open as open_catalogue
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
-
-Packages = dict[str, list[Record]]
 
 
 def several(count: int, start: int = 0, name: str = "p", **values: Any) -> Packages:

@@ -14,6 +14,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+from helpers import secret
 from mailservers import free_port
 from servers import Says, serving
 from station import DAEMON_CONFIG as CONFIG
@@ -242,8 +243,7 @@ def test_a_job_that_fails_stops_no_other(site: Site, monkeypatch: pytest.MonkeyP
 
 def that_pings(site: Site, url: str) -> Daemon:
     """Return a daemon that polls once a day."""
-    (site.folder / "ping").write_text(url)
-    (site.folder / "ping").chmod(0o600)
+    secret(site.folder / "ping", url)
     text = site.file.read_text().replace("every: 1s", "every: 1d")
     site.file.write_text(re.sub(r"monitor: \{(?!ping)", "monitor: {ping_url_file: ping, ", text))
     return open_daemon(site)[0]

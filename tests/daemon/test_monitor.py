@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from conftest import ROOT
 from tools import program
 
 from cachewatch.daemon import monitor_server
@@ -79,7 +80,6 @@ def test_nobody_stays_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
         assert slow.recv(1) == b""
 
 
-ROOT = Path(__file__).parents[2]
 RULES = ROOT / "config/prometheus-alerts.yaml"
 DASHBOARD = ROOT / "config/grafana-dashboard.json"
 TESTS = Path(__file__).with_name("alerts.test.yaml")

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import trustme
+from helpers import secret
 from servers import Asked, Says, over_tls, serving
 
 from cachewatch.errors import HttpError, RefusedAddress
@@ -248,9 +249,7 @@ def test_a_post_ends() -> None:
 
 def test_credentials_come_from_files(tmp_path: Path) -> None:
     """One line each; a file that everybody can read, or that holds something else, is refused."""
-    file = tmp_path / "secret"
-    file.write_text("abc\n")
-    file.chmod(0o600)
+    file = secret(tmp_path / "secret", "abc\n")
     assert bearer(file) == {"Authorization": "Bearer abc"}
     with pytest.raises(RefusedAddress, match="user:password"):
         basic(file)

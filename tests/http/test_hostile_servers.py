@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import trustme
 from conftest import Run
-from helpers import lock
+from helpers import lock, secret
 from servers import Asked, Says, over_tls, serving
 
 from cachewatch.errors import HttpError, SourceError
@@ -30,10 +30,7 @@ LOGIN = "reader:geheim"
 
 @pytest.fixture
 def login(tmp_path: Path) -> Path:
-    file = tmp_path / "login"
-    file.write_text(LOGIN)
-    file.chmod(0o600)
-    return file
+    return secret(tmp_path / "login", LOGIN)
 
 
 def test_only_the_server_asked_may_challenge(login: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

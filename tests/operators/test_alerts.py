@@ -11,7 +11,7 @@ from helpers import catalogue, records
 from mailservers import free_port, post
 from msgspec.structs import replace
 from readers import CONFIG as USUAL
-from station import Site, begun, day, notice, running, wait_for
+from station import HOUR, Site, begun, day, notice, running, wait_for
 
 from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions
@@ -34,7 +34,6 @@ CONFIG = USUAL.replace("stale_after", "tags: [develop], stale_after").replace("[
 FILES = 'files: {type: file, path: "{folder}/out/{subscription}/{key}.txt", formats: [txt]}'
 SMTP = "mail: {type: email, from: c@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}"
 MAIL = CONFIG.replace(FILES, SMTP).replace("channels: [files]}", "to: [kim@example.org], channels: [mail]}")
-HOUR = timedelta(hours=1)
 LOSS = "a suspicious loss in develop of public"
 SETTLED = "no digest is held for a loss in develop of public"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import Run
 from prometheus_client.parser import text_string_to_metric_families
-from station import CONFIG, Site, growing
+from station import CONFIG, HOUR, Site, growing
 
 from cachewatch.daemon.monitor_server import SERIES, DaemonStatus, figures
 from cachewatch.operators.status_problems_explanations import ProblemList, find_problems, read_status
@@ -22,7 +22,6 @@ from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import Counter
 
 DAEMON = DaemonStatus(tick=1.0, job_failures={"digests": 2}, failing_jobs=0, is_leader=True)
-HOUR = timedelta(hours=1)
 
 
 @pytest.fixture

@@ -7,15 +7,14 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Mapping
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-from digests import digest_of, read
-from helpers import Record, catalogue, history, records
+from digests import digest_of, read, week
+from helpers import catalogue, history, records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -129,8 +128,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Digest:
     """Return a digest of 400 packages, a third of which are gone and the others upgraded."""
     before = {f"package-{n:04}": records([n]) for n in range(400)}
     after = {name: records([1000 + n], versions=["2.0"]) for n, name in enumerate(before) if n % 3}
-    repository = history(tmp_path_factory.mktemp("crowded") / "r.git", catalogue(before), catalogue(after))
-    return digest_of(read(repository))
+    return digest_of(week(tmp_path_factory.mktemp("crowded"), before, after))
 
 
 @pytest.mark.parametrize("budget", [90_000, 15_000, 5_000])
@@ -302,14 +300,6 @@ def test_a_headline_about_one_package_says_what_happened(kind: StatementKind, sa
     assert [clause.forms[0] for clause in clauses_of_statements([statement], "", "")] == [said]
 
 
-Packages = Mapping[str, list[Record]]
-
-
-def between(folder: Path, before: Packages, after: Packages, **options: object) -> TagDigest:
-    """Read the digest of a repository of two states."""
-    return read(history(folder / "r.git", catalogue(before), catalogue(after)), **options)  # type: ignore[arg-type]
-
-
 def counts(tag: TagDigest) -> list[tuple[str, str, int, int, int]]:
     """Return kind, name and items of each statement."""
     return [(s.kind.value, s.name, s.counts.vanished, s.counts.new, s.counts.kept) for s in tag.statements]
@@ -319,7 +309,7 @@ def test_what_nobody_asked_for_is_only_summed_up(tmp_path: Path) -> None:
     """Kinds that were not chosen are told nowhere; that something was rebuilt is said all the same."""
     before = {"a": records([1]), "b": records([2]), "c": records([3])}
     after = {"a": records([11], versions=["2"]), "b": records([12], compiler="gcc@13.2.0"), "c": records([13])}
-    tag = between(tmp_path, before, after, selection=Selection(kinds=Globs(["compiler"])))
+    tag = week(tmp_path, before, after, selection=Selection(kinds=Globs(["compiler"])))
 
     assert counts(tag) == [("reconfigured", "", 1, 1, 0)]
     assert [(one.kind.value, one.packages) for one in tag.rest] == [("upgraded", ("a",)), ("rebuilt", ("c",))]

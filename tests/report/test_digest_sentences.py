@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from digests import Packages, digest_of, mail, many, read, returned, week
-from helpers import catalogue, history, record
+from digests import digest_of, mail, many, read, returned, week
+from helpers import Packages, catalogue, history, record
 from msgspec.structs import replace
 
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
@@ -364,8 +364,7 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
         assert ("1 package changed in ways that this digest does not list." in body) is said
         assert ("does not list" in body) is said
         back = returned("bzip2", of=1, before=("2026-11-20", "2026-11-27"), name="bzip2", exceptions=("bzip2",))
-        _, body = mail(digest_of(replace(tag, statements=(*tag.statements, back)), silenced=()))
-        assert "does not list" not in body
+        assert "does not list" not in mail(digest_of(replace(tag, statements=(*tag.statements, back)), silenced=()))[1]
     newest, kept, narrow = record(1, versions=["1.1"]), record(2), record(3, variants=["+cuda"])
     states = (catalogue({"zlib": found}) for found in ([newest, kept, narrow], [kept]))
     _, body = mail(digest_of(read(history(tmp_path / "narrowed", *states), selection=asked), silenced=()))

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from digests import NOW, digest_of, held, mail, many, needs, read, returned, week
+from digests import NOW, digest_of, held, mail, mail_of, many, needs, read, returned, week
 from helpers import catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
@@ -68,12 +68,8 @@ def test_what_differs_about_what_is_back_comes_after_it(tmp_path: Path) -> None:
 
 def test_what_is_to_be_done_is_one_block_of_commands(tmp_path: Path) -> None:
     """First what has no build left is required, also where nothing older is there; then all else is as one command does it."""
-    environment = needs(("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14"), ("tau", 3, "2.5"))
-    here = held(("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14"), ("tau", 3, "2.5"))
-    left = held(("cuda", 4, "11.0"), ("hdf5", 5, "1.14"))
-    change = compare_coverage(cover(environment, here), cover(environment, left))
-    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
-    rendered, body = mail(digest_of(tag, environment=change, silenced=()))
+    here = (("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14"), ("tau", 3, "2.5"))
+    rendered, body = mail_of(tmp_path, needs(*here), held(*here), held(("cuda", 4, "11.0"), ("hdf5", 5, "1.14")))
 
     block = [
         "(set -e  # stop at the first error; leave out what is not for you",
@@ -202,11 +198,9 @@ def test_what_an_environment_required_ends_with_a_newer_version(tmp_path: Path) 
     environment = needs(("hdf5", 1, "1.14"))
     known = Known(since={("public", Verb.BUILD, "hdf5"): "2025-05-25"}, met=frozenset({spec_hash(1)}))
     for version, is_lifted in (("1.15", True), ("1.13", False)):
-        change = compare_coverage(cover(environment, {}), cover(environment, held(("hdf5", 2, version))))
-        tag = week(tmp_path / version, {"zlib": [record(1)]}, {"zlib": [record(2)]})
-        pins = (Pinned(tag="develop-2025-05-25", source="public"),)
-        _, pinned = mail(digest_of(tag, environment=change, known=known, silenced=(), pinned=pins))
-        _, body = mail(digest_of(tag, environment=change, known=known, silenced=()))
+        pins, after = (Pinned(tag="develop-2025-05-25", source="public"),), held(("hdf5", 2, version))
+        _, pinned = mail_of(tmp_path / f"{version} pinned", environment, {}, after, known=known, pinned=pins)
+        _, body = mail_of(tmp_path / version, environment, {}, after, known=known)
         assert (
             "If you required hdf5, as an earlier mail asked: a version at least as new is there" in body
         ) is is_lifted
@@ -219,9 +213,7 @@ def test_what_an_environment_lost_for_its_system_alone_names_that(tmp_path: Path
     """Another system has the same version for its target."""
     environment, cache = needs(("hdf5", 1, "1.14")), held(("hdf5", 1, "1.14"))
     other = {"hdf5": {spec_hash(2): replace(cache["hdf5"][spec_hash(1)], os="ubuntu24.04")}}
-    change = compare_coverage(cover(environment, cache), cover(environment, other))
-    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
-    assert "hdf5 1.14 is gone for ubuntu22.04, x86_64_v3" in mail(digest_of(tag, environment=change))[1]
+    assert "hdf5 1.14 is gone for ubuntu22.04, x86_64_v3" in mail_of(tmp_path, environment, cache, other)[1]
 
 
 def test_a_selection_of_what_was_rebuilt_is_counted(tmp_path: Path) -> None:
@@ -255,10 +247,9 @@ def test_a_subject_does_not_count_a_binary_twice(tmp_path: Path) -> None:
 
 def test_of_what_is_suspicious_a_subject_counts_what_was_selected(tmp_path: Path) -> None:
     """Beside the number for the whole tag; the list below it has the same number."""
-    whole = many(0, 10)
-    repository = history(tmp_path / "r.git", catalogue(whole), catalogue(many(0, 3)))
     selection = Selection(tags=Globs(["develop"]), packages=Globs(["p004", "p005"]))
-    rendered, _ = mail(digest_of(read(repository, selection=selection), subscription="e4s"))
+    tag = week(tmp_path, many(0, 10), many(0, 3), selection=selection)
+    rendered, _ = mail(digest_of(tag, subscription="e4s"))
     assert rendered.title == "suspicious: 7 of 10 packages are missing from develop, 2 of yours"
 
 

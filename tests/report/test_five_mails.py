@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from digests import NOW, digest_of, held, mail, many, needs, read, returned, week
+from digests import NOW, digest_of, held, mail, mail_of, many, needs, read, returned, unbuilt, week
 from helpers import Record, catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
@@ -210,10 +210,7 @@ def test_nothing_is_equal_of_which_no_compiler_is_known(tmp_path: Path) -> None:
     """A lock file that names none may mean another compiler than the builds that are there."""
     (need,) = needs(("hdf5", 1, "1.14")).needs
     environment = Environment(name="ml", needs=(replace(need, compiler=""),))
-    old, new = (cover(environment, held(("hdf5", n, "1.14"))) for n in (1, 4))
-    change = compare_coverage(old, new)
-    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
-    rendered, body = mail(digest_of(tag, environment=change, silenced=()))
+    rendered, body = mail_of(tmp_path, environment, *(held(("hdf5", n, "1.14")) for n in (1, 4)))
 
     assert rendered.title == "all rebuilt: re-concretize"
     assert "1 of your binaries is gone (hdf5), another build of the same version is there" in body
@@ -244,44 +241,33 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
 
 def last_build(folder: Path, package: str, version: str, own: int, found: int) -> tuple[RenderedDigest, str]:
     """Return the mail about a binary of an environment of which the build `found` is the last, and no stack builds it."""
-    environment = needs((package, own, version))
-    here = held((package, found, version))
-    unbuilt = {
-        name: {spec_hash: replace(one, stacks=()) for spec_hash, one in found.items()} for name, found in here.items()
-    }
-    change = compare_coverage(cover(environment, here), cover(environment, unbuilt))
-    tag = week(folder, {"zlib": [record(1)]}, {"zlib": [record(2)]})
-    return mail(digest_of(tag, environment=change, known=Known(met=frozenset({spec_hash(own)})), silenced=()))
+    here, known = held((package, found, version)), Known(met=frozenset({spec_hash(own)}))
+    return mail_of(folder, needs((package, own, version)), here, unbuilt(here), known=known)
 
 
 def test_what_is_gone_since_earlier_is_required_before_re_concretizing(tmp_path: Path) -> None:
     """The first sentence says so, as the commands do, whether the rest is to be copied or only to be re-concretized."""
     environment = needs(("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14"))
     own, other = held(("hdf5", 2, "1.14")), held(("hdf5", 4, "1.14"))
-    unbuilt = {"hdf5": {spec_hash(4): replace(other["hdf5"][spec_hash(4)], stacks=())}}
-    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
+    known = Known(met=frozenset(map(spec_hash, (1, 2))), since={("public", Verb.BUILD, "cuda"): "2026-06-01"})
     for before, after, said in (
-        (other, unbuilt, "First require cuda@12.8.0, hdf5@1.14; then re-concretize, install, and copy to a mirror"),
+        (
+            other,
+            unbuilt(other),
+            "First require cuda@12.8.0, hdf5@1.14; then re-concretize, install, and copy to a mirror",
+        ),
         (own, other, "First require cuda@12.8.0; then re-concretize: 1 of your binaries is gone (hdf5)"),
     ):
-        change = compare_coverage(cover(environment, before), cover(environment, after))
-        known = Known(met=frozenset(map(spec_hash, (1, 2))), since={("public", Verb.BUILD, "cuda"): "2026-06-01"})
-        _, body = mail(digest_of(tag, environment=change, known=known, silenced=()))
+        _, body = mail_of(tmp_path / f"{len(said)}", environment, before, after, known=known)
         assert body.startswith(f"To do {said}")
         assert "Still open since 1 June: keep what is installed, and require what is gone: cuda 12.8.0" in body
 
 
 def test_an_old_build_of_an_upgrade_is_not_to_be_copied(tmp_path: Path) -> None:
     """The newer version is there, so that re-concretizing is enough."""
-    environment = needs(("cuda", 1, "12.8.0"))
-    old = {
-        name: {key: replace(one, stacks=()) for key, one in each.items()}
-        for name, each in held(("cuda", 1, "12.8.0")).items()
-    }
-    beside = {"cuda": held(("cuda", 2, "12.9.0"))["cuda"] | old["cuda"]}
-    change = compare_coverage(cover(environment, held(("cuda", 1, "12.8.0"))), cover(environment, beside))
-    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
-    rendered, body = mail(digest_of(tag, environment=change, silenced=()))
+    old = held(("cuda", 1, "12.8.0"))
+    beside = {"cuda": held(("cuda", 2, "12.9.0"))["cuda"] | unbuilt(old)["cuda"]}
+    rendered, body = mail_of(tmp_path, needs(("cuda", 1, "12.8.0")), old, beside)
 
     assert rendered.title == "1 of 1 binary may be pruned at any time: re-concretize"
     assert body.startswith("To do Re-concretize: 1 of your binaries may be pruned at any time (cuda); other")
@@ -290,27 +276,17 @@ def test_an_old_build_of_an_upgrade_is_not_to_be_copied(tmp_path: Path) -> None:
 
 def test_a_newer_version_that_was_there_at_the_last_digest_is_gone_too(tmp_path: Path) -> None:
     """Earlier mails named it; who never had it is told of their own version alone."""
-    environment = needs(("cuda", 1, "12.8.0"))
-    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
-    left = cover(environment, held(("cuda", 4, "11.0")))
-    older, newer = (
-        (("cuda", 1, "12.8.0"), "12.8.0 is gone, only"),
-        (("cuda", 3, "12.9.0"), "12.8.0 and 12.9.0 are gone, only"),
-    )
-    for before, gone in (older, newer):
-        change = compare_coverage(cover(environment, held(before)), left)
-        known = Known(met=frozenset({spec_hash(1)}))
-        _, body = mail(digest_of(tag, environment=change, known=known, silenced=()))
-        assert f"cuda {gone} 11.0 is there, which may be a mistake" in body
+    environment, left = needs(("cuda", 1, "12.8.0")), held(("cuda", 4, "11.0"))
+    known = Known(met=frozenset({spec_hash(1)}))
+    for number, version, gone in ((1, "12.8.0", "12.8.0 is"), (3, "12.9.0", "12.8.0 and 12.9.0 are")):
+        _, body = mail_of(tmp_path / version, environment, held(("cuda", number, version)), left, known=known)
+        assert f"cuda {gone} gone, only 11.0 is there, which may be a mistake" in body
 
 
 def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
     """It comes before everything else, with the older version if there is one."""
-    environment = needs(("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14"))
-    before = cover(environment, held(("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14")))
-    change = compare_coverage(before, cover(environment, held(("cuda", 3, "11.0"), ("hdf5", 4, "1.14"))))
-    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
-    rendered, body = mail(digest_of(tag, environment=change, silenced=()))
+    there = (("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14"))
+    rendered, body = mail_of(tmp_path, needs(*there), held(*there), held(("cuda", 3, "11.0"), ("hdf5", 4, "1.14")))
 
     assert rendered.title == "no build left of 1 of 2 binaries: 1 has an equal or other build"
     assert rendered.level == "alarm"
@@ -433,9 +409,8 @@ def test_a_version_that_falls_far_may_be_a_mistake(tmp_path: Path) -> None:
 def test_a_filter_of_stacks_does_not_widen_what_is_only_built_in_an_older_version(tmp_path: Path) -> None:
     """Another stack, which nobody asked for, keeps the newer version."""
     kept = record(1, versions=["1.3"], stacks=RADIUSS)
-    states = (catalogue({"hip": [record(n, versions=[v]), kept]}) for n, v in ((2, "1.3"), (3, "1.2")))
-    repository = history(tmp_path / "r.git", *states)
-    _, body = mail(digest_of(read(repository, selection=Selection(stacks=Globs(["e4s"])))))
+    states = ({"hip": [record(n, versions=[v]), kept]} for n, v in ((2, "1.3"), (3, "1.2")))
+    _, body = mail(digest_of(week(tmp_path, *states, selection=Selection(stacks=Globs(["e4s"])))))
     assert body.startswith("To do If you use hip for e4s: keep it where it is installed")
 
 
@@ -474,8 +449,7 @@ def test_builds_of_no_stack_are_no_upgrade(tmp_path: Path) -> None:
     """One that no stack built made room for one of a newer version that no stack builds."""
     other = {"curl": [record(7)]}
     before, after = ({"zlib": [record(n, versions=[v], stacks=["root"])], **other} for n, v in ((1, "1.0"), (2, "2.0")))
-    rendered, _ = mail(digest_of(week(tmp_path, before, after)))
-    assert rendered.title == "1 binary pruned"
+    assert mail(digest_of(week(tmp_path, before, after)))[0].title == "1 binary pruned"
 
 
 def test_a_loss_that_nobody_misses_is_in_no_subject_with_other_news(tmp_path: Path) -> None:

@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import Record, demo_records, document, flat, record, records, spec_hash, write
+from helpers import Packages, Record, demo_records, document, flat, record, records, spec_hash, write
 
 from cachewatch.core.kinds_and_specs import FACTS
 from cachewatch.documents.records_parsing_diagnostics import parse
-
-Documents = dict[str, list[Record]]
 
 VALUES: dict[str, list[Any]] = {
     "versions": [["0.1"], ["1.2.1"], ["99.0"], ["1.2.1", "2.0rc1"], ["develop"], ["git.main=3.1"]],
@@ -29,7 +27,7 @@ VALUES: dict[str, list[Any]] = {
 }
 
 
-def edited(documents: Documents, random: Random) -> Documents:
+def edited(documents: Packages, random: Random) -> Packages:
     """Return the documents after a few edits of anything, with the same hashes and with others."""
     documents = copy.deepcopy(documents)
     for _ in range(random.randrange(1, 6)):
@@ -55,7 +53,7 @@ def edited(documents: Documents, random: Random) -> Documents:
     return documents
 
 
-def one_sided(before: Documents, after: Documents) -> Iterator[tuple[str, str, str]]:
+def one_sided(before: Packages, after: Packages) -> Iterator[tuple[str, str, str]]:
     """Yield each value that only one side of a package has."""
     for package in sorted(before.keys() | after.keys()):
         old, new = (

@@ -9,24 +9,22 @@ from typing import Any
 
 from conftest import Run
 from digests import NOW, digest_of, mail, many, read, returned, week
-from helpers import Record, catalogue, demo_records, document, flat, history, record, write
+from helpers import Packages, Record, catalogue, demo_records, document, flat, history, record, write
 from msgspec.structs import replace
 
 from cachewatch.core.advice.waits_and_reminders import OpenAction, Remembered
 from cachewatch.core.filters_and_spec_patterns import select
 from cachewatch.report.digests.rendering_and_sizes import render_digest
 
-Documents = dict[str, list[Record]]
 
-
-def said(run: Run, folder: Path, before: Documents, after: Documents, *options: str) -> str:
+def said(run: Run, folder: Path, before: Packages, after: Packages, *options: str) -> str:
     """Return what `diff` of two folders says, without line breaks."""
     folder = Path(mkdtemp(dir=folder))
     sides = write(folder / "before", flat(before)), write(folder / "after", flat(after))
     return " ".join(run("diff", *sides, *options).output.split())
 
 
-def with_stacks(documents: Documents, names: dict[str, str]) -> Documents:
+def with_stacks(documents: Packages, names: dict[str, str]) -> Packages:
     """Return the same documents with stacks of other names, or without those whose new name is empty."""
     documents = copy.deepcopy(documents)
     for records in documents.values():
@@ -35,7 +33,7 @@ def with_stacks(documents: Documents, names: dict[str, str]) -> Documents:
     return documents
 
 
-def packages_of(stacks: list[str], count: int, start: int = 0) -> Documents:
+def packages_of(stacks: list[str], count: int, start: int = 0) -> Packages:
     """Return so many packages of one spec each, in some stacks."""
     return {f"p{n:02}": [record(n + start, stacks=[*stacks, "root"])] for n in range(count)}
 
@@ -90,7 +88,7 @@ def test_a_stack_of_a_small_tag_is_removed(run: Run, tmp_path: Path) -> None:
     assert "LOST PLACES" in said(run, tmp_path, *without("py-build", "ml-linux-x86_64-rocm"))
 
 
-def without(package: str, stack: str) -> tuple[Documents, Documents]:
+def without(package: str, stack: str) -> tuple[Packages, Packages]:
     """Return a document of the demo as it is, and without a stack."""
     before = {package: demo_records()[package]}
     return before, with_stacks(before, {stack: ""})
@@ -119,9 +117,8 @@ def test_what_no_stack_builds_is_said_to_go(run: Run, tmp_path: Path) -> None:
 def test_every_lost_version_has_its_reason(run: Run, tmp_path: Path) -> None:
     """Two versions stay, but not in the same stacks; where they do, it is said once, also for several targets."""
 
-    def digest(before: Documents, after: Documents) -> str:
-        history_ = history(Path(mkdtemp(dir=tmp_path)) / "r.git", catalogue(before), catalogue(after))
-        return mail(digest_of(read(history_)))[1]
+    def digest(before: Packages, after: Packages) -> str:
+        return mail(digest_of(week(Path(mkdtemp(dir=tmp_path)), before, after)))[1]
 
     told = said(run, tmp_path, *without("py-build", "ml-linux-x86_64-cuda"))
     both = [record(1, versions=["1.0"], stacks=["a", "b"]), record(2, versions=["1.1"], stacks=["a", "b"])]
@@ -159,7 +156,7 @@ def test_each_lost_place_has_its_number(run: Run, tmp_path: Path) -> None:
         "ml-linux-x86_64-rocm (x86_64_v3) py-build 1.2.1, 1.2.2": 5,
     }.items():
         assert f"{place} -{count}" in told
-    after: Documents = {"zlib": [], "xz": [record(2, target="zen4", hash="z" * 32)]}
+    after: Packages = {"zlib": [], "xz": [record(2, target="zen4", hash="z" * 32)]}
     two = said(run, tmp_path, {"zlib": [record(1)], "xz": [record(2)]}, after, "--all")
     assert "LOST PLACES 2 packages, -2 e4s (x86_64_v3) xz 1.0, now on zen4; zlib 1.0 -2" in two
 
@@ -238,9 +235,8 @@ def test_what_replaced_what_a_filter_selects_is_named(run: Run, tmp_path: Path) 
     for (key, *options), (values, says, advice) in others.items():
         after = {"zlib": [record(2, **({"os": "rhel8"} | values))]}
         assert f"zlib 1.0; {says} (outside of the filter) -1" in said(run, tmp_path, before, after, *options)
-        repository = history(tmp_path / f"{says}.git", catalogue(before), catalogue(after))
-        digest = digest_of(read(repository, selection=select(tags=["develop"], **{key: options[1:]})))
-        rendered, body = mail(digest)
+        selection = select(tags=["develop"], **{key: options[1:]})
+        rendered, body = mail(digest_of(week(tmp_path / says, before, after, selection=selection)))
         assert rendered.title == f"zlib gone from e4s on x86_64_v3, {says}"
         assert body.index(advice) < body.index(f"e4s; {says} (outside of the filter)")
     gone = said(run, tmp_path, before | {"hdf5": [record(3)]}, {"zlib": [], "hdf5": []}, "--versions", "1.0")
@@ -279,8 +275,8 @@ def test_what_is_new_in_a_selection_is_no_up_or_downgrade(run: Run, tmp_path: Pa
         after = {"zlib": [record(number, compiler="gcc@13", versions=[version])]}
         told = said(run, tmp_path, before, after, *option)
         assert f"BUILT IN MORE PLACES 1 package, +1 zlib new version {version} +1 in e4s on x86_64_v3" in told
-        repository = history(tmp_path / version, catalogue(before), catalogue(after))
-        assert "Nothing to do" in mail(digest_of(read(repository, selection=select(compilers=["gcc@13"]))))[1]
+        tag = week(tmp_path / version, before, after, selection=select(compilers=["gcc@13"]))
+        assert "Nothing to do" in mail(digest_of(tag))[1]
     again = said(run, tmp_path, before, {"zlib": [record(2, compiler="gcc@13")]}, *option)
     assert "BUILT IN ANOTHER WAY 1 package, +1 zlib gcc@12 -> gcc@13 +1 in e4s" in again
 

@@ -93,9 +93,7 @@ def test_what_is_said_of_two_states(run: Run, tmp_path: Path, case: str) -> None
 def test_two_tags_are_both_named_where_numbers_are_asked_for(run: Run, tmp_path: Path) -> None:
     """The heading of --stat names what is compared."""
     repository = history(tmp_path / "r.git", catalogue(ONE) | catalogue(ONE | OTHER, "v1"))
-    said = run("diff", "HEAD:develop", "HEAD:v1", "--stat", "--repo", repository).output
-
-    assert said.startswith("develop -> v1")
+    assert run("diff", "HEAD:develop", "HEAD:v1", "--stat", "--repo", repository).output.startswith("develop -> v1")
 
 
 def test_a_log_names_the_stacks_of_an_upgrade(run: Run, tmp_path: Path) -> None:
@@ -103,9 +101,7 @@ def test_a_log_names_the_stacks_of_an_upgrade(run: Run, tmp_path: Path) -> None:
     old = records(range(3), stacks=["e4s"], target="aarch64"), records(range(5, 8), stacks=["ml"], target="aarch64")
     new = records(range(10, 13), stacks=["e4s"], target="aarch64", versions=["9.9"])
     repository = history(tmp_path / "r.git", catalogue({"p": [*old[0], *old[1]]}), catalogue({"p": [*new, *old[1]]}))
-    said = run("log", "--repo", repository).output
-
-    assert "9.9 in e4s (1 of 2 stacks)" in said
+    assert "9.9 in e4s (1 of 2 stacks)" in run("log", "--repo", repository).output
 
 
 def test_a_path_keeps_its_letters(run: Run, tmp_path: Path) -> None:
@@ -254,9 +250,8 @@ def test_surplus_copies_are_of_a_package(run: Run, tmp_path: Path) -> None:
     versions = records(range(3)) + [record(n, versions=["1.1"], stacks=["ml"]) for n in (4, 5)]
     before = {"zlib": [*versions, record(6, stacks=["ml"])]}
     after = {"zlib": [versions[0], versions[3]]}
-    repository = history(tmp_path / "s.git", catalogue(before), catalogue(after))
-    _, body = mail(digest_of(read(repository, selection=Selection(kinds=Globs(["retired"])))))
-    assert "Routine 3 surplus copies of zlib went. 3 packages hidden by" in body
+    tag = week(tmp_path / "s", before, after, selection=Selection(kinds=Globs(["retired"])))
+    assert "Routine 3 surplus copies of zlib went. 3 packages hidden by" in mail(digest_of(tag))[1]
 
 
 def test_a_gate_says_that_only_the_selected_versions_are_lost(run: Run, tmp_path: Path) -> None:

@@ -54,16 +54,8 @@ def take(megabytes: int) -> int:
     return len(bytearray(megabytes * 2**20))
 
 
-def answer_with(megabytes: int) -> bytes:
-    return bytes(megabytes * 2**20)
-
-
 def fail() -> None:
     raise KeyError("a mistake of ours")
-
-
-def end(code: int) -> None:
-    os._exit(code)
 
 
 def end_by(number: int) -> None:
@@ -78,10 +70,6 @@ def end_the_first_time(marker: Path) -> str:
     return "not reached"
 
 
-def count_files() -> int:
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  descriptors are no paths
-
-
 @pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("function", "arguments", "said"),
@@ -90,7 +78,7 @@ def count_files() -> int:
         (time.sleep, (60,), "reading it took more than 4 seconds"),
         (take, (2000,), "reading it took more than 100 MB of memory"),
         (fail, (), "cachewatch failed on it: KeyError('a mistake of ours'); please report it"),
-        (end, (3,), "the process that read it ended with exit code 3"),
+        (os._exit, (3,), "the process that read it ended with exit code 3"),
         (end_by, (signal.SIGSEGV,), "the process that read it ended with SIGSEGV"),
         (end_by, (signal.SIGKILL,), "the process that read it was killed, perhaps for want of memory"),
     ],
@@ -109,7 +97,7 @@ def test_what_ends_it_is_said(
 def test_an_answer_that_has_no_room(worker: Worker) -> None:
     """Memory counts while an answer is sent, too."""
     with pytest.raises(WorkFailed, match="MB of memory"):
-        worker.do(answer_with, 60)
+        worker.do(bytes, 60 * 2**20)
 
 
 def test_who_was_killed_once_is_asked_again(worker: Worker, tmp_path: Path) -> None:
@@ -141,4 +129,4 @@ def test_work_ends_when_we_do(worker: Worker) -> None:
 def test_it_holds_no_files_of_ours(worker: Worker, tmp_path: Path) -> None:
     """A lock of ours would outlive us."""
     with (tmp_path / "file").open("w"):
-        assert worker.do(count_files) <= 6
+        assert len(worker.do(os.listdir, "/proc/self/fd")) <= 6

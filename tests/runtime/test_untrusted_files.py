@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import helpers
 import pytest
 from conftest import Run
 
@@ -94,11 +95,8 @@ def test_only_files_of_a_size(folder: Path) -> None:
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """A configuration with a folder for the subscriptions of others."""
-    file = tmp_path / "cachewatch.yaml"
-    file.write_text(CONFIG)
-    file.chmod(0o600)
     (tmp_path / "subscriptions.d").mkdir()
-    return file
+    return helpers.secret(tmp_path / "cachewatch.yaml", CONFIG)
 
 
 def test_a_subscription_is_no_link_to_a_secret(run: Run, config: Path, secret: Path) -> None:

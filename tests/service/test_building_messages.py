@@ -44,7 +44,6 @@ def test_links_tell_digests_of_one_period_apart(site: Site) -> None:
 
 @pytest.mark.slow
 def test_templates_of_ones_own(site: Site) -> None:
-    """What the site wrote is what readers get."""
     site.run()
 
     assert [text.split("\n")[0].startswith("For ml: ") for text in site.told()] == [True]

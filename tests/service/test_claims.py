@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from mailservers import Post, free_port, header, post
-from station import MAIL_CONFIG, Site, begun, growing
+from mailservers import Post, free_port, header, mailing
+from station import HOUR, MAIL_CONFIG, Site, begun, growing
 
 from cachewatch.errors import StateError
 from cachewatch.service import sending_and_channel_faults
@@ -23,7 +23,6 @@ from cachewatch.store.deliveries import Delivery, DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
-HOUR = timedelta(hours=1)
 STATES = growing(3)
 
 
@@ -39,8 +38,7 @@ def site(tmp_path: Path) -> Site:
 @pytest.fixture
 def server(site: Site) -> Iterator[Post]:
     """The server is there now."""
-    with post() as running:
-        site.configure(MAIL_CONFIG.replace("{port}", str(running.port)))
+    with mailing(site, MAIL_CONFIG) as running:
         yield running
 
 

@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 from contextlib import suppress
-from datetime import timedelta
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from helpers import catalogue, record, records
 from station import DAEMON_CONFIG as CONFIG
-from station import Site, log, running, wait_for
+from station import DAY, Site, log, running, wait_for
 from upstream import descendants
 
 from cachewatch.errors import WorkFailed
@@ -20,7 +19,6 @@ from cachewatch.runtime import worker
 from cachewatch.runtime.worker import Limits
 from cachewatch.service import passes_and_leadership
 
-DAY = timedelta(days=1)
 PATH = "_cache/develop/pa/specs.md"
 # It takes ten seconds to find out that this is none.
 HEAVY = b"---\n" + b"a\n" * 8 * 2**20 + b"---"

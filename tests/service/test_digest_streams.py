@@ -1,15 +1,13 @@
 """Streams: when they begin, what they are compared with, and that tags and names which change lose nothing."""
 
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from helpers import catalogue, record, records
+from station import DAY, Site, begun
 from station import DESK_CONFIG as CONFIG
-from station import Site, begun
 
-DAY = timedelta(days=1)
 DEVELOP = catalogue({"zlib": records(range(3))})
 RELEASE = catalogue({"hdf5": records([20, 21])}, tag="v1.0")
 NAMES = [f"p{number:02}" for number in range(20)]

@@ -22,10 +22,7 @@ sources:
   public: {git: {folder}/upstream.git, stale_after: 4000d, poll: {every: 1s, jitter: 0s}}
   stuck: {git: {git}/stuck.git, poll: {every: 1s, jitter: 0s}}
 channels:
-  mail:
-    type: email
-    from: cachewatch@example.org
-    smtp: {host: 127.0.0.1, port: {port}, security: none}
+  mail: {type: email, from: cachewatch@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}
   box: {type: maildir, from: cachewatch@example.org, path: {folder}/box}
   files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}
 operators: {channels: [files]}

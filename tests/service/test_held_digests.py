@@ -6,19 +6,17 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import Record, catalogue, record, records
+from helpers import Packages, Record, catalogue, record, records
 from readers import CONFIG as USUAL
-from station import Site, begun, day, notice
+from station import DAY, HOUR, Site, begun, day, notice
 
 from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_problems_explanations import HeldDigestStatus, read_status
 from cachewatch.service import deciding_and_storing, digest_assembly_and_holds
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 BANNER = "not confirmed by the operators"
 LOSS, LARGE = "a suspicious loss in develop of public", "a large change in develop of public"
 
-Packages = dict[str, list[Record]]
 WHOLE: Packages = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(12)}
 FEW: Packages = dict(list(WHOLE.items())[:2])
 

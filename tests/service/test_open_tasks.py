@@ -4,8 +4,9 @@ import random
 from pathlib import Path
 
 import pytest
-from helpers import Record, catalogue, lock, record, records, spec_hash
-from readers import CONFIG, DAY, WAITING, Made, Packages, body, many, wait
+from helpers import Packages, Record, catalogue, lock, record, records, spec_hash
+from readers import CONFIG, WAITING, Made, body, many, wait
+from station import DAY
 
 from cachewatch.core.advice.verbs_and_reasons import LASTING
 from cachewatch.store import cursors_and_remembered as cursors

@@ -2,14 +2,14 @@
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from mailservers import free_port, post
 from msgspec.structs import replace
-from station import MAIL_CONFIG, Site, growing, running, wait_for
+from station import HOUR, MAIL_CONFIG, Site, growing, running, wait_for
 
 from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.sources_and_channels import EmailConfig
@@ -21,7 +21,6 @@ from cachewatch.store.deliveries import DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
-HOUR = timedelta(hours=1)
 STATES = growing(3)
 CONFIG = MAIL_CONFIG.replace("lee@", "Lee@").replace("[mail],", "[mail, desk],")
 

@@ -1,17 +1,15 @@
 """What a subscription remembers: what went and is back, told once; snapshots; what is missing and suspicious."""
 
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from helpers import catalogue, lock, records, spec_hash
-from readers import CONFIG, DAY, WAITING, Made, Packages, body, many, wait
+from helpers import Packages, catalogue, lock, records, spec_hash
+from readers import CONFIG, WAITING, Made, body, many, wait
+from station import DAY, HOUR
 
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.operators import alerts_summary_actions
 from cachewatch.store import cursors_and_remembered as cursors
-
-HOUR = timedelta(hours=1)
 
 MANY: Packages = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(8)}
 ZLIB: Packages = {"zlib": records(range(900, 905))}

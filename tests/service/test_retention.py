@@ -1,13 +1,12 @@
 """How long the state keeps what is done: bytes for a month, what became of them for a year, what waits for good."""
 
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from helpers import catalogue, opened, records
-from mailservers import post
-from station import MAIL_CONFIG, Site, growing
+from mailservers import mailing
+from station import DAY, MAIL_CONFIG, Site, growing
 
 from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions
@@ -15,7 +14,6 @@ from cachewatch.store.deliveries import DeliveryState, suppress_address
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
-DAY = timedelta(days=1)
 STATES = growing(5)
 CONFIG = (
     MAIL_CONFIG.replace("400d", "4000d")
@@ -35,8 +33,7 @@ def payloads(site: Site) -> dict[str, list[int]]:
 
 def play(site: Site, *, config: str = CONFIG, replies: dict[str, str] | None = None) -> None:
     """Publish and deliver two revisions, a day apart."""
-    with post(by_recipient=replies or {}) as server:
-        site.configure(config.replace("{port}", str(server.port)))
+    with mailing(site, config, by_recipient=replies or {}):
         site.run()
         for number in (1, 2):
             site.run(number, later=DAY)
@@ -59,8 +56,7 @@ def test_a_tag_that_was_gone_for_longer_than_anything_is_kept_is_forgotten(tmp_p
             (count,) = connection.execute("SELECT count(*) FROM cursors WHERE vanished_at IS NOT NULL").fetchone()
         return int(count)
 
-    with post() as server:
-        site.configure(CONFIG.replace("{port}", str(server.port)) + "retention: {metadata: 40d}\n")
+    with mailing(site, CONFIG + "retention: {metadata: 40d}\n"):
         site.run()
         site.run(1, later=DAY)
         assert vanished() == 1
@@ -80,8 +76,7 @@ def test_bytes_go_after_a_month_and_the_rest_later(tmp_path: Path, run: Run) -> 
     assert payloads(site)["mail"] == [0, 0]
     assert all(payloads(site)["feed"])
     first = site.deliveries()[0]
-    shown = run("deliveries", "show", first.id, "--config", tmp_path / "cachewatch.yaml")
-    assert "change-0" in shown.output
+    assert "change-0" in run("deliveries", "show", first.id, "--config", tmp_path / "cachewatch.yaml").output
     error = run("deliveries", "show", first.id, "--raw", "--config", tmp_path / "cachewatch.yaml").error_of(2)
     assert "retention: payload" in error
     with pytest.raises(UsageError, match="retention: payload"):
@@ -111,8 +106,7 @@ def test_who_is_suppressed_gets_nothing_of_a_digest_that_is_released(tmp_path: P
     values = "channels: [mail], changes: [all], limit: {hold_above: 1}, when: weekly mon 07:30"
     held = config + f"  bulk: {{to: [kim@example.org], {values}}}\n"
     site = Site(tmp_path, STATES)
-    with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
-        site.configure(held.replace("{port}", str(server.port)))
+    with mailing(site, held, by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
         site.run()
         for number in (1, 2, 3):
             site.run(number, later=DAY / 2)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from mailservers import Received, free_port, header, post, scripted, talking
+from mailservers import Received, free_port, header, mailing, post, scripted, talking
 from outgoing import read
 from servers import Says, serving
-from station import MAIL_CONFIG, Site, growing
+from station import DAY, HOUR, MAIL_CONFIG, Site, growing
 
 from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions
@@ -19,7 +19,6 @@ from cachewatch.store.health_and_alerts import ChannelHealth
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
-HOUR = timedelta(hours=1)
 STATES = growing(5)
 
 
@@ -68,8 +67,7 @@ def span(site: Site, before: int, after: int) -> str:
 
 @pytest.mark.slow
 def test_a_deferred_delivery_waits_longer_each_time(site: Site) -> None:
-    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
-        configure(site, server.port)
+    with mailing(site, MAIL_CONFIG, by_recipient={"kim@example.org": "451 4.3.0 try later"}):
         site.publish(1)
         pauses = []
         for _ in range(6):
@@ -100,8 +98,7 @@ def test_a_server_that_asks_for_time_gets_it(site: Site) -> None:
 
 @pytest.mark.slow
 def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> None:
-    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
-        configure(site, server.port)
+    with mailing(site, MAIL_CONFIG, by_recipient={"kim@example.org": "451 4.3.0 try later"}):
         site.run(1)
         assert site.run(later=timedelta(days=4, hours=23)).dead == 0
         assert site.run(later=timedelta(hours=5)).dead == 1
@@ -126,8 +123,7 @@ def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
 
 
 def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> None:
-    with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
-        configure(site, server.port)
+    with mailing(site, MAIL_CONFIG, by_recipient={"kim@example.org": "550 5.1.1 no such user"}):
         assert site.run(1).dead == 1
         (notice,) = (site.folder / "desk").rglob("*.txt")  # in the same pass, though that channel had its turn
         assert "cachewatch deliveries retry 1\n" in notice.read_text()
@@ -139,15 +135,13 @@ def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> No
 
 
 NO_USER = {"kim@example.org": "550 5.1.1 no such user"}
-DAY = timedelta(days=1)
 
 
 @pytest.mark.slow
 @pytest.mark.both_states
 def test_an_address_that_refuses_digests_for_days_gets_no_more_until_restored(site: Site) -> None:
     """What was kept for it is sent then, in order."""
-    with post(by_recipient=NO_USER) as server:
-        configure(site, server.port)
+    with mailing(site, MAIL_CONFIG, by_recipient=NO_USER) as server:
         for number in range(1, 5):
             site.run(number, later=1.5 * DAY)
         assert states(site)["kim"] == [DeliveryState.DEAD] * 3 + [DeliveryState.SUPPRESSED]
@@ -161,8 +155,7 @@ def test_an_address_that_refuses_digests_for_days_gets_no_more_until_restored(si
 @pytest.mark.slow
 def test_refusals_within_two_days_suppress_nobody(site: Site) -> None:
     """However many they are: a server that is set up anew refuses everybody for a while."""
-    with post(by_recipient=NO_USER) as server:
-        configure(site, server.port)
+    with mailing(site, MAIL_CONFIG, by_recipient=NO_USER) as server:
         for number in range(1, 5):
             site.run(number, later=timedelta(hours=12))
         assert states(site)["kim"] == [DeliveryState.DEAD] * 4
@@ -180,8 +173,7 @@ def test_refusals_within_two_days_suppress_nobody(site: Site) -> None:
 def test_digests_that_were_given_up_for_other_reasons_are_no_refusals(site: Site) -> None:
     """A server that asked for patience did not refuse the address."""
     text = MAIL_CONFIG.replace("security: none}", "security: none}, retry: {for: 6h}")
-    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
-        configure(site, server.port, text)
+    with mailing(site, text, by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
         for number in (1, 2):
             site.publish(number)
             for _ in range(4):
@@ -197,8 +189,7 @@ def test_digests_that_were_given_up_for_other_reasons_are_no_refusals(site: Site
 @pytest.mark.slow
 def test_a_suppressed_address_is_tried_once_a_week(site: Site) -> None:
     """With the oldest digest that was kept; once it is taken, the others follow."""
-    with post(by_recipient=NO_USER) as server:
-        configure(site, server.port)
+    with mailing(site, MAIL_CONFIG, by_recipient=NO_USER) as server:
         for number in (1, 2, 3):
             site.run(number, later=2 * DAY)
         site.run(4, later=DAY)
@@ -250,8 +241,7 @@ def test_a_server_that_refuses_everybody_costs_nobody_a_digest(site: Site, refus
 def test_operators_are_never_suppressed(site: Site) -> None:
     """That they cannot be reached is a problem everywhere instead."""
     text = MAIL_CONFIG.replace("operators: {channels: [desk]}", "operators: {channels: [mail], to: [kim@example.org]}")
-    with post(by_recipient=NO_USER) as server:
-        configure(site, server.port, text)
+    with mailing(site, text, by_recipient=NO_USER) as server:
         for number in range(1, 5):
             site.run(number, later=2 * DAY)
         assert set(states(site)["kim"]) == {DeliveryState.DEAD}
@@ -271,8 +261,7 @@ def test_the_last_address_of_a_subscription_is_a_problem_when_it_is_suppressed(s
     config = ("--config", site.folder / "cachewatch.yaml")
     with site.open().database.write() as connection:
         deliveries.suppress_address(connection, "mail", "kim@example.org", "550 no", site.now)
-    shown = run("status", "--check", *config)
-    assert "problem: all recipients" not in shown.output
+    assert "problem: all recipients" not in run("status", "--check", *config).output
     with site.open().database.write() as connection:
         deliveries.suppress_address(connection, "mail", "lee@example.org", "550 no", site.now)
     problem = "all recipients of ml are suppressed in the channel mail: kim@example.org refused: 550 no"
@@ -329,8 +318,7 @@ def test_a_server_that_was_away_for_days_and_greylists_gives_nothing_up(site: Si
 @pytest.mark.slow
 def test_a_delivery_is_given_up_only_after_several_attempts_over_a_day(site: Site) -> None:
     """Though its time is over: the service may have been off, or have waited for something else."""
-    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
-        configure(site, server.port)
+    with mailing(site, MAIL_CONFIG, by_recipient={"kim@example.org": "451 4.3.0 try later"}):
         site.run(1)
         assert site.run(later=6 * DAY).dead == 0
         assert site.run(later=HOUR).dead == 1
@@ -339,8 +327,7 @@ def test_a_delivery_is_given_up_only_after_several_attempts_over_a_day(site: Sit
 @pytest.mark.slow
 def test_deliveries_are_retried_dropped_and_restored_by_filters(site: Site, run: Run) -> None:
     config = ("--config", site.folder / "cachewatch.yaml")
-    with post(by_recipient=NO_USER) as server:
-        configure(site, server.port)
+    with mailing(site, MAIL_CONFIG, by_recipient=NO_USER):
         for number in (1, 2):
             site.run(number, later=HOUR)
         done = run("deliveries", "retry", "--dead", "--target", "kim@example.org", *config)
@@ -402,8 +389,7 @@ def test_a_wrong_password_blocks_the_channel_and_uses_up_nothing(site: Site) -> 
 
 
 def test_what_was_dead_is_retried_with_the_same_bytes(site: Site) -> None:
-    with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
-        configure(site, server.port)
+    with mailing(site, MAIL_CONFIG, by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
         site.run(1)
         server.by_recipient = {}
         (kim, _) = mails(site)
@@ -417,8 +403,7 @@ def test_what_was_dead_is_retried_with_the_same_bytes(site: Site) -> None:
 @pytest.mark.slow
 @pytest.mark.both_states
 def test_what_was_sent_is_resent_as_a_new_message(site: Site) -> None:
-    with post() as server:
-        configure(site, server.port)
+    with mailing(site, MAIL_CONFIG) as server:
         site.run(1)
         (kim, _) = mails(site)
         alerts_summary_actions.resend(site.open(), kim.id)
@@ -435,8 +420,7 @@ def test_what_was_sent_is_resent_as_a_new_message(site: Site) -> None:
 @pytest.mark.parametrize(("refusals", "state"), [(1, DeliveryState.SENT), (4, DeliveryState.DEAD)])
 def test_what_is_too_large_is_sent_in_short(site: Site, refusals: int, state: DeliveryState) -> None:
     """What is too large in short, too, is given up."""
-    with post(replies={"DATA": ["552 5.3.4 too big"] * refusals}) as server:
-        configure(site, server.port)
+    with mailing(site, MAIL_CONFIG, replies={"DATA": ["552 5.3.4 too big"] * refusals}) as server:
         site.run(4)
         site.run()
     assert states(site) == {"kim": [state], "lee": [state]}

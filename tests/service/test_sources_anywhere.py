@@ -3,20 +3,18 @@
 import os
 import re
 import time
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from helpers import document, history, record, records, write
-from station import OPEN_CONFIG, Site, begun
+from station import HOUR, OPEN_CONFIG, Site, begun
 
 from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 
 CONFIG = OPEN_CONFIG.replace("  ml:", "  all:")
-HOUR = timedelta(hours=1)
 ONE = {"zlib": records([1, 2]), "hdf5": records([3])}
 TWO = {"zlib": [record(1), record(4, versions=["1.1"])], "gmp": records([5])}
 LAYOUTS = ("{package}.md", "docs/{tag}/{package}.txt", "_cache/{tag}/{package}/specs.md")
@@ -112,9 +110,7 @@ def test_init_asks_for_tags_that_there_are(tmp_path: Path, run: Run, tag: str, t
     """Where there is no develop, all tags are watched; the layout is what the option names."""
     files = {f"x/{tag}/{name}.rst": document(found, package=name, tag=tag) for name, found in ONE.items()}
     source, path = history(tmp_path / "r.git", files), tmp_path / "cachewatch.yaml"
-    result = run("init", path, "--source", source, "--documents", "x/{tag}/{package}.rst")
-
-    assert "warning" not in result.error
+    assert "warning" not in run("init", path, "--source", source, "--documents", "x/{tag}/{package}.rst").error
     config = read_config(path)
     assert config.subscriptions["all"].match.tags == tags
     assert getattr(config.sources["r"], "documents", None) == "x/{tag}/{package}.rst"
@@ -212,9 +208,7 @@ def test_init_takes_a_folder(tmp_path: Path, run: Run) -> None:
     """Tags are those of its documents; a folder without documents is said to have none, and one has no revisions."""
     folder, path = tmp_path / "documents", tmp_path / "cachewatch.yaml"
     write(folder, {"a.md": document(ONE["zlib"], tag="v1")})
-    result = run("init", path, "--source", folder)
-
-    assert "warning" not in result.error
+    assert "warning" not in run("init", path, "--source", folder).error
     assert read_config(path).subscriptions["all"].match.tags == ("*",)
     assert list(read_config(path).sources) == ["documents"]
     error = run("init", tmp_path / "b.yaml", "--source", folder, "--since", "yesterday").error_of(2)

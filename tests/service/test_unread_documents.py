@@ -3,13 +3,12 @@
 import json
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from helpers import catalogue, document, lock, record, records, spec_hash
+from station import DAY, Site, begun
 from station import DESK_CONFIG as CONFIG
-from station import Site, begun
 
 from cachewatch.git.local_repository import Repository
 from cachewatch.operators import alerts_summary_actions
@@ -18,7 +17,6 @@ from cachewatch.service.unreadable_documents import UnreadDocuments
 from cachewatch.store.cursors_and_remembered import Unread
 from cachewatch.store.digests_and_holds import DigestRecord
 
-DAY = timedelta(days=1)
 PATH = "_cache/develop/pa/specs.md"
 ZLIB = {"zlib": records(range(3))}
 WHOLE = document([record(10, versions=["1.0"])], package="pa")

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,9 +10,8 @@ import readers
 import scripted
 from conftest import Golden
 from helpers import Record, spec_hash
-from station import Site
+from station import DAY, Site
 
-DAY = timedelta(days=1)
 CONFIG = readers.CONFIG.partition("  ml:")[0]  # without a subscription
 ROCM = "ml-linux-x86_64-rocm"
 

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import pytest
 from conftest import Result, Run
-from helpers import catalogue, opened, records
+from helpers import catalogue, opened, records, secret
 from station import CONFIG, Site, log, running, wait_for
 
 from cachewatch.cli import main
@@ -166,9 +166,8 @@ def test_a_read_only_mount_is_read(
 ) -> None:
     """As in a container that only watches; a backup can be made of it as well."""
     forget_polls(site)
-    config = site.folder / "view.yaml"
-    config.write_text(site.file.read_text().replace(f"{site.folder}/state", str(view)))
-    config.chmod(0o600)
+    text = site.file.read_text().replace(f"{site.folder}/state", str(view))
+    config = secret(site.folder / "view.yaml", text)
     with how(site):
         for command, expected in COMMANDS.items():
             done = run(*command, "--config", config)

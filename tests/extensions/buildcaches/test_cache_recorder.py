@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from caches import catalogued, database, installs, many, node, put, write_v2, write_v3
 from conftest import ROOT, Run
-from helpers import history, spec_hash
+from helpers import history, secret, spec_hash
 from servers import Asked, Says, files, serving
+from upstream import git
 
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache
@@ -37,10 +38,6 @@ def mirror(tmp_path: Path) -> Path:
 @pytest.fixture
 def into(tmp_path: Path) -> Path:
     return tmp_path / "catalogue.git"
-
-
-def git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", "-C", folder, *arguments], capture_output=True, check=True, text=True).stdout.strip()
 
 
 def commits(folder: Path) -> int:
@@ -258,15 +255,13 @@ def test_an_unchanged_mirror_is_hardly_asked(tmp_path: Path, into: Path, layout:
 
 @pytest.mark.usefixtures("loopback")
 def test_credentials_are_sent(mirror: Path, into: Path, tmp_path: Path, run: Run) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("hunter:2\n")
-    secret.chmod(0o600)
+    file = secret(tmp_path / "secret", "hunter:2\n")
     serve = files(mirror)
     with serving(lambda asked: serve(asked) if "authorization" in asked.headers else Says(401)) as server:
         assert run("record", server.url, "--into", into).exit_code == 3
         for option in ("--token-file", "--login-file"):
-            assert run("record", server.url, "--into", into, option, secret).exit_code == 0
-        assert run("record", server.url, "--into", into, "--token-file", secret, "--login-file", secret).exit_code == 2
+            assert run("record", server.url, "--into", into, option, file).exit_code == 0
+        assert run("record", server.url, "--into", into, "--token-file", file, "--login-file", file).exit_code == 2
         sent = [asked.headers.get("authorization") for asked in server.asked]
         kinds = {each.split()[0] for each in sent if each}
 
@@ -392,7 +387,7 @@ def test_a_source_of_a_service(mirror: Path, into: Path) -> None:
 def test_a_repository_that_is_being_made_has_no_revision_yet(mirror: Path, into: Path) -> None:
     """The job that makes digests may look while the first poll runs."""
     history = RecordedHistory(BuildCacheSource(name="site", type="buildcache", address=str(mirror)), into)
-    git(into.parent, "init", "-q", "--bare", "--initial-branch=main", str(into))
+    git(into, "init", "-q", "--bare", "--initial-branch=main", str(into))
     for path in sorted((into / "objects").rglob("*"), reverse=True):
         path.rmdir()
     (into / "objects").rmdir()

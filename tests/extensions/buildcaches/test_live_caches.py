@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from caches import catalogued, database, installs, node, put, write_v2, write_v3
 from conftest import ROOT, Run
-from helpers import catalogue, records
+from helpers import catalogue, records, secret
 from servers import Asked, Says, files, serving
 from station import DESK_CONFIG, Site, log, running, wait_for
 from tools import finding_commands
@@ -112,8 +112,7 @@ def test_a_recorded_history_is_no_clone(tmp_path: Path) -> None:
 
 def test_a_cache_is_asked_with_the_credentials_that_are_configured(tmp_path: Path) -> None:
     site = published(tmp_path)
-    (tmp_path / "secret").write_text("s3cret")
-    (tmp_path / "secret").chmod(0o600)
+    secret(tmp_path / "secret", "s3cret")
     with serving(files(tmp_path)) as server:
         config = CONFIG.replace("stack: ours,", "stack: ours, credentials: {token_file: secret},")
         site.configure(config.replace("{url}", server.url))

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from caches import binaries, database, many
 from conftest import Run
+from helpers import secret
 from servers import Asked, Says, serving
 from tools import program
 from truths import Truth, expected, row
@@ -105,9 +106,7 @@ def _port(log: Path, process: subprocess.Popen[bytes]) -> str:
 @pytest.fixture
 def cache(registry: RealRegistry, tmp_path: Path) -> Cache:
     """The address of an image, with the login that the registry wants."""
-    login = tmp_path / "login"
-    login.write_text("reader:secret")
-    login.chmod(0o600)
+    login = secret(tmp_path / "login", "reader:secret")
     return Cache(address=f"oci+http://{registry.host}/site/cache", login_file=login)
 
 

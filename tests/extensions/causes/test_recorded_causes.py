@@ -171,8 +171,7 @@ def test_two_lock_files(run: Run, buildcaches: Path) -> None:
     assert run("diff", *files, "-q").error_of(1) == run("diff", *files[:1] * 2, "-q").error_of(0) == ""
     assert run("diff", *files, "-q").output == ""
     for option in (("--package", "zlib"), ("--fail-on", "all"), ("--all",), ("--documents", "{package}.md")):
-        said = run("diff", *files, *option).error_of(2)
-        assert f"{option[0]} has no effect on two lock files; leave it out" in said
+        assert f"{option[0]} has no effect on two lock files; leave it out" in run("diff", *files, *option).error_of(2)
     missing = run("diff", files[0], "nowhere/spack.lock")
     assert missing.error == "cachewatch: nowhere/spack.lock: there is no such file or folder\n"
 

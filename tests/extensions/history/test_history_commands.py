@@ -115,8 +115,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, run: Run) -> None:
     broken = {**catalogue({"zlib": records([1])}), "_cache/develop/hdf5/specs.md": b"nothing"}
     folder = history(tmp_path / "b.git", broken, catalogue({"zlib": records([1]), "hdf5": records([2])}))
     assert "warning: 1 version of documents could not be read" in run("history", "build", "--repo", folder).error_of(0)
-    listed = run("log", "--repo", folder).output
-    assert "unreadable" in listed
+    assert "unreadable" in run("log", "--repo", folder).output
     assert "unreadable" in run("log", "hdf5", "--repo", folder).output
     assert "no changes of zlib in develop in that range" in run("log", "zlib", "--repo", folder).output
     assert "no changes of develop in that range" in run("log", "--since", "HEAD", "--repo", folder).output

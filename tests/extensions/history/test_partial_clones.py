@@ -36,5 +36,4 @@ def test_what_is_absent_is_fetched_in_few_goes(run: Run, tmp_path: Path, monkeyp
     assert told
     assert fetches == [10] * (int(told[1]) // 10) + [int(told[1]) % 10] * bool(int(told[1]) % 10)
     assert dump(tmp_path / "h.db") == build(folder, tmp_path / "whole.db")
-    again = run("history", "build", "--repo", f"file://{folder}", "--db", tmp_path / "again.db")
-    assert "lacks" not in again.error
+    assert "lacks" not in run("history", "build", "--repo", f"file://{folder}", "--db", tmp_path / "again.db").error

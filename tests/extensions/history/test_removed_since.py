@@ -4,7 +4,6 @@ import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 from random import Random
 
@@ -12,14 +11,13 @@ import pytest
 from helpers import catalogue, history, lock, record, records, spec_hash
 from history_questions import Everything
 from indexes import Catalogue, build, dump, write
-from station import DESK_CONFIG, Site
+from station import DAY, DESK_CONFIG, Site
 
 from cachewatch.core.versions_spellings_targets import version_identity
 from cachewatch.extensions.history.index_lookup import Index
 from cachewatch.extensions.history.package_questions import OPEN, baseline_of, find_presence
 from cachewatch.extensions.history.schema_and_location import NAME
 
-DAY = timedelta(days=1)
 E4S, ML = ["e4s", "root"], ["ml", "root"]
 CONFIG = DESK_CONFIG.replace("[json]", "[txt, html, md]") + "history: {sources: public}\n"
 _GCC, _OTHER = {"gcc": records([90])}, {"other": records(range(20, 60))}

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 from conftest import Run
-from helpers import HOSTILE, catalogue, history, hostile_states, record, records
+from helpers import HOSTILE, catalogue, history, hostile_states, record, records, secret
 from msgspec.structs import replace
 from outgoing import rendered
 from sites import read_site
@@ -340,10 +340,7 @@ subscriptions:
 
 
 def _config(folder: Path, publish: str = "true") -> Path:
-    file = folder / "cachewatch.yaml"
-    file.write_text(_CONFIG.format(state=folder / "state", publish=publish))
-    file.chmod(0o600)
-    return file
+    return secret(folder / "cachewatch.yaml", _CONFIG.format(state=folder / "state", publish=publish))
 
 
 def test_digests_of_public_subscriptions_are_shown(run: Run, demo_repository: Path, tmp_path: Path) -> None:
