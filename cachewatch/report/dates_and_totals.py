@@ -32,24 +32,23 @@ def signed(counts: Counts) -> str:
     return ", ".join(filter(None, (changed, f"{number(counts.kept, 'spec')} kept" if counts.kept else "")))
 
 
-def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Return counters of added, removed, and kept but moved specs in `counted`; their keys are words, `in upgrades`."""
-    added, removed, moved = Counter[str](), Counter[str](), Counter[str]()
+def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str], Counter[str]]:
+    """Return counters of the specs in `counted` that came and went; their keys are words, `in upgrades`."""
+    counted = list(counted)
+    added, removed = Counter[str](), Counter[str]()
     for kind, counts in counted:
-        if counts.total:
-            share = words().text(kind, "share")  # such as: in upgrades
-            added[share] += counts.new
-            added[f"kept {share}"] += counts.entered
-            removed[share] += counts.vanished
-            removed[f"kept {share}"] += counts.left
-            moved[share] += counts.stayed
-    return +added, +removed, +moved  # without those of none
+        share = words().text(kind, "share") if counts.total else ""  # such as: in upgrades
+        added[share] += counts.new
+        removed[share] += counts.vanished
+    added["kept from outside your selection"] = sum(counts.entered for _, counts in counted)
+    removed["kept outside your selection"] = sum(counts.left for _, counts in counted)
+    return +added, +removed  # without those of none
 
 
 def accounting(statements: Iterable[Statement]) -> str:
     """Return how many specs came and went, most frequent kinds first: `+79: 64 rebuilt, 15 in upgrades`; "" if none."""
     statements = list(statements)
-    added, removed, _ = _shares((one.kind, one.counts) for one in statements)
+    added, removed = _shares((one.kind, one.counts) for one in statements)
     old = sum(max(0, one.counts.unbuilt - one.counts.left) for one in statements)  # without those that left
     moved = sum(one.counts.stayed for one in statements) - old
     parts = []
@@ -76,12 +75,13 @@ def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
 def total(report: Report, wants: Wants) -> str:
     """Return the last line of a report, `2 of 5 packages changed; their specs: 9 -> 9`, with counts of wanted kinds."""
     lines = [(one.kind, line) for one in report.statements for line in chosen_lines(one, wants)]
-    came, went, moved = _shares((kind, line.counts) for kind, line in lines)
+    came, went = _shares((kind, line.counts) for kind, line in lines)
     plus, minus = f"+{came.total():,}", f"-{went.total():,}"
     sides = [(f"{plus} {minus}", came)] if came == went else [(plus, came), (minus, went)]
-    sides.append((f"{moved.total():,} kept with changed stacks", moved))
-    shares = "; ".join(f"{head}: {', '.join(f'{n:,} {of}' for of, n in side.items())}" for head, side in sides if side)
-    suffix = f" ({shares})" if shares else ""
+    shares = [f"{head}: {', '.join(f'{n:,} {of}' for of, n in side.items())}" for head, side in sides if side]
+    moved = sum(line.counts.stayed for _, line in lines)
+    shares += [f"{moved:,} kept with changed stacks"] if moved else []
+    suffix = f" ({'; '.join(shares)})" if shares else ""
     packages, specs = report.packages, report.specs
     unread = len({one.package for one in report.unreadable}) - report.uncounted  # that could not be compared
     if not wants(frozenset()):

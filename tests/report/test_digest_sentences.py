@@ -203,7 +203,7 @@ def test_an_older_version_that_left_one_stack_is_not_said_to_have_left_all(tmp_p
         rendered, body = mail(digest_of(tag))
         assert "zlib of e4s with an older version removed" in rendered.title
         assert row in body
-        told = "-1: 1 kept of older versions" if stacks else "1 old build that may be pruned at any time"
+        told = "-1: 1 kept outside your selection" if stacks else "1 old build that may be pruned at any time"
         assert accounting((*tag.statements, *tag.rest)) == told
     states = ({"zlib": [*first, others[0]]} for first in ([record(1, versions=["1.0"])], []))
     assert "zlib with an older version removed" in mail(digest_of(week(tmp_path / "b", *states)))[0].title
