@@ -16,6 +16,7 @@ from cachewatch.core.statement_kinds import (
     OwnedLoss,
     Statement,
     StatementKind,
+    Story,
     packages_of,
 )
 from cachewatch.core.statements import BY_VERSION, divided
@@ -118,7 +119,7 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     story = line.story
     moved = moves(line, most) if line.is_move else ""
     if story.kind in BY_VERSION:
-        change = " ".join(filter(None, (replacement(line, most), staying(line, most))))
+        change = " ".join(filter(None, (replacement(line, most), staying(line, most, without=_removed(story)))))
         now = f"now {'partly ' if line.is_partly else ''}with {names(line.values, most)}" if line.values else ""
         return ", ".join(filter(None, (change, *_beside(line, most), moved, now, _without(line, most))))
     if story.is_system:
@@ -159,15 +160,22 @@ def replacement(line: Line, most: int = MOST_NAMES) -> str:
     return ", ".join(f"{safe_name(old)} -> {safe_name(new)}" for old, new in pairs) + (f" on {on}" if on else "")
 
 
+def _removed(story: Story) -> list[str]:
+    """Return the removed versions that `replacement` does not name, without those that stay in one of its places."""
+    named = {old for old, _ in story.pairs} or story.before
+    named = {*named, *(version for version, place in story.stays if place in story.places)}
+    return [version for version in story.before if version not in named]
+
+
 def _beside(line: Line, most: int) -> Iterator[str]:
-    """Yield the other versions removed and added, `1.3.0 added`, without removed ones that stay somewhere."""
+    """Yield the other versions removed, with where they stay, and the others added, `1.3.0 added`."""
     story = line.story
-    kept = {version for version, place in story.stays if place in story.places}
-    removed = [version for version in story.before if version not in kept]
-    for place, (versions, word) in enumerate(((removed, "removed"), (story.after, "added"))):
-        newest = {pair[place] for pair in story.pairs} or versions
-        if others := [version for version in versions if version not in newest]:
-            yield f"{_versions(others, most)} {word}"
+    if removed := _removed(story):
+        stays = staying(line, most, without=[version for version in story.before if version not in removed])
+        yield f"{_versions(removed, most)} removed {stays}".rstrip()
+    newest = {new for _, new in story.pairs} or story.after
+    if added := [version for version in story.after if version not in newest]:
+        yield f"{_versions(added, most)} added"
 
 
 def _without(line: Line, most: int) -> str:
@@ -182,13 +190,16 @@ def _without(line: Line, most: int) -> str:
     return f"no longer with {', '.join(parts)}" if parts else ""
 
 
-def staying(line: Line, most: int = MOST_NAMES) -> str:
-    """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or a new one was before a downgrade; or ""."""
+def staying(line: Line, most: int = MOST_NAMES, *, without: Collection[str] = ()) -> str:
+    """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or a new one was before a downgrade; or "".
+
+    Versions `without` are left out.
+    """
     story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
     # Where none is in `stays`, those that are behind say it alone.
     old = {has for _, has in story.behind if story.stays and has in story.before}
-    for version in sorted_versions(old | {version for version, _ in story.stays}):
+    for version in sorted_versions((old | {version for version, _ in story.stays}).difference(without)):
         own, outside = ({place for there, place in some if there == version} for some in (story.stays, story.outside))
         places = own - outside
         stacks = {place.stack for place in places} | {stack for stack, has in story.behind if has == version}
@@ -199,12 +210,7 @@ def staying(line: Line, most: int = MOST_NAMES) -> str:
         other = "other " if not end and stacks.isdisjoint(place.stack for place in story.places) else ""
         counted = number(len(stacks), f"{other}{selected}stack")
         named = stacks_named(stacks, most) if stacks <= {place.stack for place in places & story.places} else counted
-        # Of several old versions of an upgrade, each was the newest of some of its places.
-        if verb == "stays" and len(story.pairs) > 1 and version not in story.replaced and not end:
-            named = "where it was"
-        else:
-            named = f"in {named}"
-        parts.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" {named}") + end)
+        parts.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}") + end)
     return f"({', '.join(parts)})" if parts else ""
 
 

@@ -235,7 +235,7 @@ WORDS: dict[str, Any] = {
         [{}, {"versions": ["1.1"]}, {"stacks": ["ml"]}, {"stacks": ["ml"], "versions": ["1.1"]}],
         [{"versions": ["2.0"]}, {"stacks": ["ml"]}, {"stacks": ["ml"], "versions": ["1.1"]}],
         (),
-        "zlib 1.1 -> 2.0 (1.0 stays in 1 other stack, 1.1 stays in 1 other stack), 1.0 removed +1 -2",
+        "zlib 1.1 -> 2.0 (1.1 stays in 1 other stack), 1.0 removed (1.0 stays in 1 other stack) +1 -2",
     ),
     "a new version in a new place": (
         [{}],

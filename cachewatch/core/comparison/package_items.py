@@ -485,9 +485,15 @@ class _ItemsReader:
 
         It names all versions that its places gained or lost, and the newest before and after.
         """
-        pairs = {(one.before[-1], one.after[-1]) for one in judged}
-        replaced = set[str]().union(*(set(one.before).difference(one.after) for one in judged))
-        old = {before for before, _ in pairs} | replaced
+        of_places = {(one.before[-1], one.after[-1]) for one in judged}
+        pairs, replaced = set[tuple[str, str]](), set[str]()
+        for one in judged:
+            gone = set(one.before).difference(one.after)
+            # A place that keeps its newest version is told with those whose newest it lost.
+            is_kept, alike = one.before[-1] not in gone, {(before, one.after[-1]) for before in gone}
+            pairs |= (is_kept and alike & of_places) or {(one.before[-1], one.after[-1])}
+            replaced |= gone
+        old = {before for before, _ in of_places} | replaced
         new = {after for _, after in pairs}.union(*(set(one.after).difference(one.before) for one in judged))
         story = Story(
             kind=kind,
