@@ -201,12 +201,12 @@ def test_an_older_version_that_left_one_stack_is_not_said_to_have_left_all(tmp_p
     for stacks in ([], ["e4s"]):
         tag = read(repository, selection=Selection(stacks=Globs(stacks)))
         rendered, body = mail(digest_of(tag))
-        assert "zlib of e4s with an older version removed" in rendered.title
+        assert "older zlib 1.0 of e4s removed" in rendered.title
         assert row in body
         told = "-1: 1 kept outside your selection" if stacks else "1 old build that may be pruned at any time"
         assert accounting((*tag.statements, *tag.rest)) == told
     states = ({"zlib": [*first, others[0]]} for first in ([record(1, versions=["1.0"])], []))
-    assert "zlib with an older version removed" in mail(digest_of(week(tmp_path / "b", *states)))[0].title
+    assert "older zlib 1.0 removed" in mail(digest_of(week(tmp_path / "b", *states)))[0].title
     for salt in (0, 9):  # kept and rebuilt builds without a stack are counted, also those of the version that stays
         versions, sides = ("1.0", "1.0", "1.1"), ((4, "e4s"), (4 + salt, "root"))
         left = [[record(n + m, versions=[v], stacks=[s]) for m, v in enumerate(versions)] for n, s in sides]

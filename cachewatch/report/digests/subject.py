@@ -26,7 +26,7 @@ from cachewatch.core.statement_kinds import (
     removed_packages,
 )
 from cachewatch.core.statements import BY_VERSION
-from cachewatch.core.versions_spellings_targets import USUAL_TARGET, falls, runs, version_key
+from cachewatch.core.versions_spellings_targets import USUAL_TARGET, falls, runs, sorted_versions, version_key
 from cachewatch.report import words as phrases
 from cachewatch.report.digest_and_message_values import Digest
 from cachewatch.report.environment_words import headlines_of
@@ -110,6 +110,8 @@ class Clause:
                 noun = "new build" if self.path == "unreferenced.new" else "build"
                 builds = number(own[0].here.without_stack or own[0].counts.specs, noun) if own else ""
                 values = {"package": safe(package)[:_LONGEST_NAME], "of_stacks": "", "builds": builds}
+                versions = {version for line in own for version in line.story.before or line.story.after}
+                values["versions"] = phrases.names(sorted_versions(versions)) or phrases.NO_VERSION
                 if not any(Kind.VERSION_REMOVED in line.kinds for line in own):
                     stacks = {place.stack for line in own for place in line.story.places}
                     values["of_stacks"] = f" of {stacks_named(stacks)}" if stacks else ""

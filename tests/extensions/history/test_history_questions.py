@@ -243,7 +243,7 @@ def test_answers_have_the_colours_of_diff(run: Run, tmp_path: Path, monkeypatch:
         f"when: {red}2025-06-02",
         f"when: {red}2025-06-03",
         f"blame: {green}born then or before in e4s",
-        f"blame: {red}gone; zlib with an older version removed; no stack of develop has this version any more",
+        f"blame: {red}gone; older zlib 1.1 removed; no stack of develop has this version any more",
         f"best: {red}no",
     }
     monkeypatch.setenv("COLUMNS", "40")
