@@ -129,7 +129,8 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     variants: the variants that places of an up- or downgrade lost and gained, if they keep others of the same name.
     still_there: the old versions of an upgrade that some stack still has.
     machine: the lost machine.  is_system: whether `before` and `after` begin with platforms or operating systems.
-    versions: the versions of the specs if `is_system`; of a gained place, those newer than all that the package had.
+    versions: the versions of the specs if `is_system`; of a gained place, those newer than all that the package had; of
+    other compilers and variants, other versions that keep those that remain, if none of these specs' own version does.
     targets: the targets of a downgrade, if one of its stacks has as new a version for another target.
     systems: the platforms and operating systems of a downgrade, each with the place.
     remaining: the values that other specs in these stacks still have (systems, compilers, variants or versions); of a

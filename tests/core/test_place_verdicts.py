@@ -261,6 +261,17 @@ WORDS: dict[str, Any] = {
         ("--compiler", "gcc@15.1.0"),
         "BUILT IN ANOTHER WAY 1 package, +1 zlib gcc@11.4.0 -> gcc@15.1.0",
     ),
+    "another version and another target keep the old compiler": (
+        [{}, {"versions": ["0.9"]}, {"stacks": ["ml"]}, {"stacks": ["ml"], "target": "zen4"}],
+        [
+            {"compiler": "gcc@15.1.0"},
+            {"versions": ["0.9"]},
+            {"stacks": ["ml"], "variants": ["build_system=cmake", "+new"]},
+            {"stacks": ["ml"], "target": "zen4"},
+        ],
+        (),
+        "+shared -> +new (+shared stays) +1 -1 in ml zlib gcc@11.4.0 -> gcc@15.1.0 (gcc@11.4.0 stays for 0.9)",
+    ),
     "a spec without a target": ([{}], [{}, {"target": ""}], (), "PLACES 1 package, +1 zlib 1.0 +1 in e4s on no target"),
     "the target is not named any more": ([{}], [{"target": ""}], (), "zlib 1.0 -1 BUILT"),
     "an older build is left for another target": (

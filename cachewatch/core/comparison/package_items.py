@@ -172,9 +172,11 @@ class _ItemsReader:
             story = Story(kind=kind, before=before.versions, after=after.versions, remaining=before.versions)
         elif kind is StatementKind.RECONFIGURED:
             old = _unlike(before, after)
-            has = self._others(before.target, before.stacks, before.versions, is_before=True)
-            stays = tuple(value for value in old if value in has["variants"] or value in has["compilers"])
-            story = Story(kind=kind, before=old, after=_unlike(after, before), remaining=stays)
+            having = {has: self._kept(old, before.stacks, (has,)) for has in self._change.after["versions"]}
+            own = self._kept(old, before.stacks, before.versions)
+            stays = own or tuple(value for value in old if any(value in kept for kept in having.values()))
+            others = () if own else _sorted(version for version, kept in having.items() if kept)
+            story = Story(kind=kind, before=old, after=_unlike(after, before), versions=others, remaining=stays)
         elif kind is StatementKind.MOVED:
             story = self._story_of_moved(after)
             kinds |= kinds_of_stacks(before, after) | ({Kind.UNREFERENCED} if not after.stacks else set())
@@ -618,6 +620,11 @@ class _ItemsReader:
         is_there = not any(had[name].isdisjoint(has[name]) for name in ("compilers", "oses", "platforms"))
         remaining = signature.versions if is_there else ()  # its places keep other specs of these versions
         return Story(kind=StatementKind.WIDENED, before=named, after=signature.versions, remaining=remaining)
+
+    def _kept(self, values: Iterable[str], stacks: tuple[str, ...], versions: tuple[str, ...]) -> tuple[str, ...]:
+        """Return those of `values`, compilers and variants, that specs of `versions` in `stacks` have afterwards."""
+        has = self._others(None, stacks, versions, is_before=True)
+        return tuple(value for value in values if value in has["variants"] or value in has["compilers"])
 
     def _built_in(self, signature: Signature, *, is_before: bool) -> int:
         """Return how many different builds of the versions of `signature` its places have or, if `is_before`, had."""
