@@ -115,7 +115,8 @@ class Attribute(NamedTuple):
 class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     """What happened to some items of one package; a report describes it in one line.
 
-    kind: what happened.  places: where it happened.  before, after: versions, or compilers, systems and variants.
+    kind: what happened.  places: where it happened.  before, after: versions, or compilers, systems and variants; of a
+    gained place, `before` are the versions of builds that are not selected.
     stays: of an upgrade, the old versions that are still in the tag, each with a place, unless it is the newest of a
     stack that is behind; of a downgrade, the new versions with places that had them before.
     outside: the pairs in `stays` of which no build is selected.

@@ -145,6 +145,9 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     values |= {"anywhere": "" if set(story.after) & set(story.remaining) else "anywhere"}
     key = "even" if story.kind in _COPIES and line.even >= line.stacks else "fact"
     text = next(iter(words().forms(story.kind, key, len(story.versions), before=before, after=after, **values)), "")
+    if story.kind is StatementKind.PLACE_GAINED and before:
+        was = words().say("outside", "was", len(story.before), values=before)
+        text = f"{text}; {words().say('outside', 'said', there=was)}"
     if story.kind is StatementKind.UNREFERENCED and before and set(story.before) <= set(story.remaining):
         text = words().say(story.kind, "others_stay", before=before)
     if story.kind is StatementKind.RECONFIGURED and story.remaining:

@@ -429,7 +429,8 @@ class _ItemsReader:
             new = tuple(filter(self._new_versions.__contains__, judged.after))
             oses = self._others(None, (judged.stack,), is_before=False)["oses"]
             named = _systems_beside(judged, oses) if oses else ()
-            return Story(kind=kind, after=judged.after, versions=new, remaining=named)
+            was = _sorted(self._versions_before.get(judged.place, ()))  # in builds that are not selected
+            return Story(kind=kind, before=was, after=judged.after, versions=new, remaining=named)
         if lost:
             # A spec of an older version that was replaced by another spec of a version that was already there.
             there = (has or frozenset()) - gained - lost
