@@ -366,10 +366,13 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
         back = returned("bzip2", of=1, before=("2026-11-20", "2026-11-27"), name="bzip2", exceptions=("bzip2",))
         assert "does not list" not in mail(digest_of(replace(tag, statements=(*tag.statements, back)), silenced=()))[1]
     newest, kept, narrow = record(1, versions=["1.1"]), record(2), record(3, variants=["+cuda"])
-    states = (catalogue({"zlib": found}) for found in ([newest, kept, narrow], [kept]))
-    _, body = mail(digest_of(read(history(tmp_path / "narrowed", *states), selection=asked), silenced=()))
-    assert "DOWNGRADED zlib" in body
-    assert "Routine In fewer configurations: zlib." in body
+    but = "install. But if you need zlib in a configuration that a stack no longer builds (below), keep it where it is installed."
+    for newer, kind, says in (([newest], "downgraded", "DOWNGRADED zlib"), ([], "package-added", but)):
+        sides = {"zlib": [*newer, kept, narrow]}, {"zlib": [kept], "ninja": [record(4)]}
+        tag = week(tmp_path / kind, *sides, selection=Selection(kinds=Globs([kind])))
+        _, body = mail(digest_of(tag, silenced=()))
+        assert says in body
+        assert "Routine In fewer configurations: zlib (1.0 no longer with +cuda anywhere)." in body
 
 
 def test_of_several_sources_each_is_named(tmp_path: Path) -> None:

@@ -115,6 +115,12 @@ class Clause:
                 if not any(Kind.VERSION_REMOVED in line.kinds for line in own):
                     stacks = {place.stack for line in own for place in line.story.places}
                     values["of_stacks"] = f" of {stacks_named(stacks)}" if stacks else ""
+                gone = [
+                    f"{phrases.fact(line)} {phrases.where(line)}" if line.story.remaining else phrases.fact(line)
+                    for line in own
+                    if line.story.kind is StatementKind.NARROWED and line.story.after and says_staying
+                ]
+                values["gone"] = f"({phrases.first_of(gone, most, '; {:,} more', by='; ')})" if gone else ""
                 for line in [*own, *statement.lines][:1]:
                     story = line.story
                     values["after"] = safe(", ".join((statement.after or story.versions)[-1:]))

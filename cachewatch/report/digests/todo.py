@@ -72,11 +72,21 @@ def todo(digest: Digest, words: Words) -> list[str]:
     elif not (is_alone and (moves or lifted)):
         new = "nothing_more" if unless else "nothing_new"
         nothing = words.text("todo", "nothing_else" if lifted else new if advice.actions else "nothing")
-        lines = [unless] * bool(unless) if over else [f"{nothing.rstrip('.')}{unless}."]
+        nothing = f"{nothing.rstrip('.')}{unless}.{_narrowed(digest, words)}"
+        lines = [unless] * bool(unless) if over else [nothing]
     is_asked = bool(advice.due or unless or lifted) and not any(one.verb in PINNED for one in advice.due)
     pins = [pin.tag for pin in digest.pinned if not pin.is_gone] if is_asked else []
     unaffected = [words.say("todo", "pin_unaffected", name=safe(name)) for name in pins]
     return [*filter(None, (over,)), *lifted, *lines, *moves, *unaffected]
+
+
+def _narrowed(digest: Digest, words: Words) -> str:
+    """Return a sentence on configurations that stacks no longer build, also if they are not reported; "" if none."""
+    found = (one for tag in _same_tags(digest) for one in (*tag.statements, *tag.rest) if not digest.environment)
+    lines = (line for one in found if one.kind is StatementKind.NARROWED for line in one.lines if line.story.after)
+    silenced = {name for tag in digest.tags for name in tag.silenced}
+    names = sorted({line.package for line in lines} - silenced)
+    return words.say("todo", "but_narrowed", len(names), names=and_more(names, words)) if names else ""
 
 
 def _due(digest: Digest, words: Words) -> list[str]:
@@ -308,7 +318,8 @@ def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
 def advice(digest: Digest, words: Words) -> str:
     """Return the first action as a sentence, for channels that show one line."""
     found = _by_command(digest.assessment.actions)
-    return _sentence(found[0], digest, words, most=MOST_NAMES) if found else words.text("todo", "nothing")
+    nothing = words.text("todo", "nothing") + _narrowed(digest, words)
+    return _sentence(found[0], digest, words, most=MOST_NAMES) if found else nothing
 
 
 def still_open(digest: Digest, words: Words) -> list[str]:
