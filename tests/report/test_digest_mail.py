@@ -288,7 +288,7 @@ def test_a_page_that_no_browser_bears_is_cut(crowded: Digest, monkeypatch: pytes
         (StatementKind.EXTRA_COPY, "1 extra copy of zlib"),
         (StatementKind.SURPLUS, "1 surplus copy of zlib"),
         (StatementKind.REBUILT, "1 package rebuilt"),
-        (StatementKind.EXTENDED, "zlib with an older version"),
+        (StatementKind.EXTENDED, "older zlib 1.3 added"),
     ],
 )
 def test_a_headline_about_one_package_says_what_happened(kind: StatementKind, said: str) -> None:

@@ -110,7 +110,8 @@ class Clause:
                 noun = "new build" if self.path == "unreferenced.new" else "build"
                 builds = number(own[0].here.without_stack or own[0].counts.specs, noun) if own else ""
                 values = {"package": safe(package)[:_LONGEST_NAME], "of_stacks": "", "builds": builds}
-                versions = {version for line in own for version in line.story.before or line.story.after}
+                sides = (line.story.before if self.path == "retired" else line.story.after for line in own)
+                versions = set[str]().union(*sides)
                 values["versions"] = phrases.names(sorted_versions(versions)) or phrases.NO_VERSION
                 if not any(Kind.VERSION_REMOVED in line.kinds for line in own):
                     stacks = {place.stack for line in own for place in line.story.places}
