@@ -97,13 +97,10 @@ def stacks_named(stacks: Iterable[str], most: int = MOST_NAMES) -> str:
     return ", ".join(map(stack_name, found)) if len(found) <= most else f"{len(found)} stacks"
 
 
-def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
-    """Return places in words, `in e4s on zen4; hep, radiuss on aarch64`; many stacks or targets are only counted."""
-    places = set(places)
-    if not places:
-        return ""
+def places_named(places: Iterable[Place], most: int = MOST_NAMES) -> str:
+    """Return places in words, `e4s on zen4; hep, radiuss on aarch64`; many stacks or targets are only counted."""
     by_stack: dict[str, tuple[str, ...]] = {}
-    for stack, target in sorted(places):
+    for stack, target in sorted(set(places)):
         by_stack[stack] = (*by_stack.get(stack, ()), target or "no target")
     if len(by_stack) > most:  # they are only counted
         by_stack = dict.fromkeys(by_stack, tuple(sorted({target for own in by_stack.values() for target in own})))
@@ -111,7 +108,7 @@ def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
     for targets in dict.fromkeys(by_stack.values()):
         on = names(targets, len(targets)) if len(targets) < most else f"{len(targets)} targets"
         said.append(f"{stacks_named([one for one in by_stack if by_stack[one] == targets], most)} on {on}")
-    return f"in {'; '.join(said)}"
+    return "; ".join(said)
 
 
 def fact(line: Line, most: int = MOST_NAMES) -> str:
@@ -243,10 +240,11 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
     if story.kind in BY_VERSION:
         return "; ".join(filter(None, (f"in {stacks_named(stacks, most)}" if stacks else "", others)))
     if story.places:
-        said = in_places(story.places, most)
+        is_retired = story.kind is StatementKind.RETIRED
+        said = f"{'from' if is_retired else 'in'} {places_named(story.places, most)}"
         if story.kind is StatementKind.PLACE_GAINED and story.remaining:
             said += f" ({names(story.remaining)})"
-        if story.kind is StatementKind.RETIRED and line.counts.without_stack:
+        if is_retired and line.counts.without_stack:
             said += f"; {words().say('stacks', 'going', line.counts.without_stack)}"
         return said
     return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""
@@ -476,15 +474,19 @@ def _machines(losses: Iterable[OwnedLoss], own: Words) -> str:
     return safe_name(found.pop()) if len(found) == 1 else own.text("snapshot", "several")
 
 
-def only_for(losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_part: bool) -> str:
+def only_for(
+    losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_part: bool, is_short: bool = False
+) -> str:
     """Return the machines for which alone `packages` are gone, in words; "" if `packages` is empty.
 
-    If `packages` are only a part of all gone ones (`is_part`), the words count them: ` (11 only for zen4)`.
+    If `packages` are only a part of all gone ones (`is_part`), the words count them: ` (11 only for zen4)`. If
+    `is_short`, no machine is named.
     """
     if not packages:
         return ""
     lost = (one for one in losses if one.loss and one.loss.loss_class is LossClass.GONE and one.package in packages)
-    return own.say("snapshot", "for_some" if is_part else "for_all", len(packages), machines=_machines(lost, own))
+    machines = own.text("snapshot", "several") if is_short else _machines(lost, own)
+    return own.say("snapshot", "for_some" if is_part else "for_all", len(packages), machines=machines)
 
 
 def unbuilt(statement: Statement, own: Words) -> str:

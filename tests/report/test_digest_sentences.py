@@ -121,6 +121,15 @@ def test_a_new_tag_is_called_new(tmp_path: Path) -> None:
     assert "1 only for sequoia" in rendered.title
 
 
+def test_a_subject_without_room_for_a_machine_says_that_there_is_one(tmp_path: Path) -> None:
+    old = {"gpytorch": [record(1, **LINUX), record(2, **DARWIN | {"target": "a" * 30})]}
+    tag = week(tmp_path, old, {"gpytorch": [record(1, **LINUX)]})
+    sides = ((tag.report.before, "develop-2026-11-15"), (tag.report.after, "develop-2026-11-22"))
+    before, after = (replace(side, tag=name) for side, name in sides)
+    rendered, _ = mail(digest_of(replace(tag, report=replace(tag.report, before=before, after=after))))
+    assert rendered.title == "develop-2026-11-22 is out: it lacks 1 package for some machines"
+
+
 def test_a_subject_names_the_target_of_a_lost_system(tmp_path: Path) -> None:
     """Another stack has the package for the same system on another target."""
     kept = [record(2, os="rhel8"), record(3, target="neoverse_v1", stacks=["arm", "root"])]

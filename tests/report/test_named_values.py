@@ -123,7 +123,7 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
     "an older version that left one stack for another that had it": (
         [record(1, stacks=A), record(2, stacks=B), *_NEWER],
         [record(1, stacks=B), record(2, stacks=B), *_NEWER],
-        "OLDER VERSIONS REMOVED 1 package, 1 spec kept zlib 1.0 removed, more now in b 1 spec kept in a on x86_64_v3",
+        "OLDER VERSIONS REMOVED 1 package, 1 spec kept zlib 1.0 removed, more now in b 1 spec kept from a on x86_64_v3",
     ),
     "builds that two stacks shared and now each have": (
         [record(1, stacks=AB)],

@@ -126,3 +126,19 @@ def test_a_new_snapshot_is_named_though_it_is_equal_to_the_one_before(tmp_path: 
         made.run(number, later=DAY)
     titles = {stored.title for stored in made.digests() if stored.subscription == "ml"}
     assert titles == {"develop-2025-06-08 is out", "develop-2025-06-15 is out: new tag v1.0"}
+
+
+def test_a_new_snapshot_that_was_only_rebuilt(tmp_path: Path) -> None:
+    """Its rebuilt binaries are counted; a tag that was removed has as many packages as the subscription selects."""
+    old, new, release = (
+        catalogue({"zlib": records([n]), "hdf5": records([9])}, tag=tag)
+        for n, tag in ((1, "develop-2025-06-01"), (2, "develop-2025-06-08"), (3, "v1.0"))
+    )
+    made = site(
+        tmp_path, old | release, old | new, config=asking("match: {packages: [zlib]}").replace("[all]", "default")
+    )
+    made.run(1, later=DAY)
+    (text,) = (" ".join(text.split()) for text in made.told())
+    assert "What happened Tag v1.0 was removed, with 1 package that you selected" in text
+    assert "develop-2025-06-08 is out. Commands" in text
+    assert "Routine 1 binary of zlib rebuilt" in text

@@ -330,7 +330,10 @@ def _bounded(text: str) -> str:
 def _section(block: Block) -> Block:
     """Return `block` with shortened texts, and without the lines of routine changes."""
     is_listed = block.kind.severity is not Severity.ROUTINE
-    entries = [replace(e, fact=_bounded(e.fact), where=_bounded(e.where.removeprefix("in "))) for e in block.entries]
+    entries = [
+        replace(e, fact=_bounded(e.fact), where=_bounded(e.where.removeprefix("in ").removeprefix("from ")))
+        for e in block.entries
+    ]
     return replace(
         block,
         name=_bounded(block.name),

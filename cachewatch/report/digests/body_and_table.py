@@ -138,8 +138,8 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
         parts += [part.more(more) if shown else part.counted] if more else []
     if not parts:
         is_same = all(one.kind is StatementKind.TAG_ADDED for one in tag.statements)
-        silenced = {(one.source, one.report.tag) for one in digest.tags if one.silenced}
-        key = "alone" if (tag.source, tag.tag) in silenced else "same"
+        has_more = {(one.source, one.report.tag) for one in digest.tags if one.silenced or one.rest}
+        key = "alone" if (tag.source, tag.tag) in has_more else "same"
         return words.say("snapshot", key, tag=safe(tag.tag)) if is_same else ""
     said_of = "said" if is_snapshot(tag.tag) else "new"
     return words.say("snapshot", said_of, tag=safe(tag.tag), base=safe(tag.base), clauses=", ".join(parts))
@@ -173,9 +173,12 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
 
 def _rest(digest: Digest) -> list[Statement]:
     """Return the statements that are only counted, except those on new snapshots and news on silenced packages."""
-    tags = {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags}
-    # For new snapshots, the digest says how many hashes differ.
-    shown = [tag for tag in digest.tags if (tag.source, tag.report.tag) not in tags]
+    snapshots, turned_over = (
+        {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == kind for tag in one.tags}
+        for kind in ("snapshot", StatementKind.TURNOVER)
+    )
+    # Of new snapshots of which most hashes differ, the digest says so.
+    shown = [tag for tag in digest.tags if (tag.source, tag.report.tag) not in snapshots & turned_over]
     found = (
         _without_returned(one, tag)
         for tag in shown
@@ -357,7 +360,11 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
             Row(
                 package=line.package,
                 change=phrases.fact(line),
-                where="; ".join(filter(None, (phrases.where(line).removeprefix("in "), there_since(line), fall))),
+                where="; ".join(
+                    filter(
+                        None, (phrases.where(line).removeprefix("in ").removeprefix("from "), there_since(line), fall)
+                    )
+                ),
                 kind=line.story.kind,
                 specs=line.counts.specs,
                 tag=tag,

@@ -264,7 +264,11 @@ def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
         cases.append(words.say("todo", "unless_lock-files", day=day, tag=tag, other=other, or_with=with_old))
     others = [name for one in settled if one.because is Because.OTHER for name in one.names]
     cases += [words.say("todo", "unless_other", names=and_more(others, words))] if others else []
-    cases += [] if digest.assessment.due or days != asked else todo.cases_of(digest, words)
+    old = todo.cases_of(digest, words) if days == asked else []
+    if not digest.assessment.due:
+        cases += old
+    elif old and not days:  # the text above names several lists
+        cases = [words.text("todo", "unless_above")]
     if digest.assessment.required:
         stays = {name for one in settled if one.is_migration for name in one.names}  # where they are installed
         names = list(dict.fromkeys(one.package for one in digest.assessment.required if one.package not in stays))

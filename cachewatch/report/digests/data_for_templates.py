@@ -241,7 +241,7 @@ class _Maker:
         )
         tags = [tag for tag in self._digest.tags if self._examples(tag)]
         # Of one tag, as others have other mirrors: of one that was there before.
-        first = max(tags, key=lambda tag: (bool(tag.report.before.tag), len(self._examples(tag))), default=None)
+        first = max(tags, key=lambda tag: (bool(tag.report.packages.before), len(self._examples(tag))), default=None)
         examples = list(self._examples(first)) if first else []
         platforms = {platform_of(one) for one in examples}
         is_harmless = all(

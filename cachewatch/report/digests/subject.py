@@ -192,13 +192,17 @@ class Clause:
         n = len(lost_packages(tag.statements))
         if not n:
             return wordings
-        some = lacking_only_for(tag.statements, self._words)
+        machines = dict.fromkeys(lacking_only_for(tag.statements, self._words, is_short=one) for one in (False, True))
+        if removed_packages(tag.statements):
+            machines[""] = None
         # Where another snapshot lacks nothing, readers are asked to move there.
         digest = self._digest
         is_moving = digest and digest.is_pinned_to(tag.base) and not any(pin.best for pin in digest.pinned)
-        keys = ("moving", "moving") if is_moving else ("it_lacks", "lacks")
-        values = {"packages": number(n, "package"), "some": some, "tag": safe(tag.tag)}
-        own, lacks = (self._words.forms("snapshot", key, n, **values) for key in keys)
+        counted = [f"{number(n, 'package')}{one}" for one in machines]
+        own, lacks = (
+            [form for one in counted for form in self._words.forms("snapshot", key, n, packages=one, tag=safe(tag.tag))]
+            for key in (("moving", "moving") if is_moving else ("it_lacks", "lacks"))
+        )
         return [*(f"{wordings[0]}: {one}" for one in own), *lacks]
 
     @property
@@ -292,9 +296,13 @@ class Clause:
         old = phrases.unbuilt(one, words)
         versions = phrases.retired(one.lines, words) if one.kind is StatementKind.PRUNE else ""
         counted = {"lost": LossClass.GONE, "going": LossClass.GOING, "other": LossClass.OTHER}
+        is_tag = one.kind in _TAGS
+        counted_packages = number(max(len(packages), one.of_packages) if is_tag else len(packages), "package")
+        if is_tag and self._digest is not None and any(tag.report.is_part for tag in self._digest.tags):
+            counted_packages += words.text("fates", "selected")
         return {
             "name": safe(one.name)[:_LONGEST_NAME],
-            "packages": number(max(len(packages), one.of_packages) if one.kind in _TAGS else len(packages), "package"),
+            "packages": counted_packages,
             "names": and_more(packages, words),
             "few": and_more(packages, words, 2),
             "change": phrases.change_of_values(one),
@@ -436,12 +444,15 @@ class Clause:
         }
 
 
-def lacking_only_for(statements: Iterable[Statement], words: Words) -> str:
-    """Return for which machines a new snapshot lacks packages that it has for others: ` (11 only for x86_64_v3)`."""
+def lacking_only_for(statements: Iterable[Statement], words: Words, *, is_short: bool = False) -> str:
+    """Return for which machines a new snapshot lacks packages that it has for others: ` (11 only for x86_64_v3)`.
+
+    If `is_short`, no machine is named.
+    """
     statements = list(statements)
     whole = removed_packages(statements)
     losses = [lost for one in statements for lost in one.losses]
-    return phrases.only_for(losses, {*lacking(statements)} - whole, words, is_part=bool(whole))
+    return phrases.only_for(losses, {*lacking(statements)} - whole, words, is_part=bool(whole), is_short=is_short)
 
 
 def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:
