@@ -338,6 +338,18 @@ def test_a_removed_snapshot_is_named_in_the_first_lines(tmp_path: Path) -> None:
     assert f"before the next install. If you use {both} and re-concretize." in body
 
 
+def test_readers_of_a_removed_snapshot_move_to_the_newest_or_to_one_that_has_more(tmp_path: Path) -> None:
+    gone = Statement(kind=StatementKind.TAG_REMOVED, name="develop-2026-09-06", kinds=frozenset({Kind.TAG_REMOVED}))
+    tag = week(tmp_path, {"zlib": [record(1)], "hip": [record(2)]}, {"zlib": [record(3)]})
+    sides = ((tag.report.before, "develop-2026-09-13"), (tag.report.after, "develop-2026-09-20"))
+    before, after = (replace(side, tag=name) for side, name in sides)
+    report = replace(tag.report, before=before, after=after)
+    _, body = mail(digest_of(replace(tag, report=report, statements=(gone, *tag.statements))))
+    fuller = "develop-2026-09-13, if you need what the new one lacks"
+    assert f"move to develop-2026-09-20 (or to {fuller}) and re-concretize." in body
+    assert "# to move from an older snapshot to develop-2026-09-20 (or put # develop-2026-09-13 in its place):" in body
+
+
 def test_a_block_that_is_not_filled_in_runs_nothing(tmp_path: Path) -> None:
     """A shell refuses a blank, and with it all commands of the block that follow."""
     package = {"hip": [record(1, stacks=["rocm", "root"])], "zlib": [record(2)]}

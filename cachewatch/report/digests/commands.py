@@ -184,8 +184,8 @@ def _for_older(newer: Iterable[tuple[str, str]], digest: Digest, urls: Mapping[s
     """Return the commands to move from older snapshots to `newer`, pairs of source and tag; `urls` as for `_blanks`."""
     lines: list[str] = []
     for source, tag in newer:
-        newest = [one.tag for one in todo.new_snapshots(digest) if one.base == tag and todo.lacks(one)]
-        put = words.say("todo", "or_put", newest=and_more(newest, words)) if newest else ""
+        fuller = todo.fuller_snapshots(digest)
+        put = words.say("todo", "or_put", fuller=and_more(fuller, words)) if fuller else ""
         lines += _comment(words.say("todo", "if_older", tag=tag, or_put=put))
         move = [_add_mirror(digest, source, tag, urls), f"spack -e . mirror remove {blank('OLD_NAME')}"]
         lines += _block([*move, *_CONCRETIZE], words)

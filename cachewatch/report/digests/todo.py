@@ -153,11 +153,11 @@ def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
     removed = {name: left for name, left in _removed_snapshots(digest).items() if name not in told}
     left = [] if new else sorted(filter(None, {*removed.values()}))
     lacking = [one.tag for one in filter(lacks, new_snapshots(digest))]
-    others = [tag for tag in lacking if tag not in {to for _, to in new}]
+    fuller = fuller_snapshots(digest)
     values = {
         "tag": " or ".join(map(safe, left or [tag for _, tag in new])) or words.text("todo", "newer_one"),
         "names": and_more([*removed], words),
-        "or_to": words.say("todo", "or_newest", newest=and_more(others, words)) if others else "",
+        "or_to": words.say("todo", "or_fuller", fuller=and_more(fuller, words)) if fuller else "",
         "gone": words.say("todo", "snapshots_gone", len(removed), names=and_more([*removed], words)) if removed else "",
     }
     key = "older_snapshot" if new and not lacking else "withdrawn_snapshot" if left else "removed_snapshot"
@@ -218,14 +218,18 @@ def _removed_snapshots(digest: Digest) -> dict[str, str]:
 def newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
     """Return pairs of source and snapshot to which readers without a pin should move from older ones.
 
-    They are the new snapshots that lack nothing. If an older one was removed, a new one that lacks something is
-    replaced by the one with which it is compared.
+    They are the new snapshots; none if one of them lacks something, unless an older one was removed.
     """
     new, removed = new_snapshots(digest), _removed_snapshots(digest)
     if digest.pinned or digest.assessment.is_waiting or (not removed and any(map(lacks, new))):
         return []
-    best = ((tag.source, tag.base if lacks(tag) and tag.base not in removed else tag.tag) for tag in new)
-    return list(dict.fromkeys(best))
+    return list(dict.fromkeys((tag.source, tag.tag) for tag in new))
+
+
+def fuller_snapshots(digest: Digest) -> list[str]:
+    """Return the snapshots before new ones that have what these lack, and that were not removed."""
+    removed = _removed_snapshots(digest)
+    return [tag.base for tag in filter(lacks, new_snapshots(digest)) if tag.base not in removed]
 
 
 def _unless(digest: Digest, words: Words, key: str) -> str:
