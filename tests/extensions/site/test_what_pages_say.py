@@ -128,7 +128,7 @@ def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:
     after = {name: [record(n)] for name, n in numbers.items()} | {"up": [record(15, versions=["1.1"])]}
     found = read_site(history(tmp_path / "r.git", catalogue(before), catalogue(after)))
 
-    names = {"attention": "gone lost", "changed": "kept old 62%", "news": "new up", "routine": "1"}
+    names = {"attention": "gone lost", "changed": "kept older 62%", "news": "new up", "routine": "1"}
     tones = {name: tone for tone, listed in names.items() for name in listed.split()}
     assert {fact.text.split()[0]: fact.tone for fact in found.stories[1].facts} == tones
 
