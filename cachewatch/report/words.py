@@ -191,32 +191,43 @@ def _without(line: Line, most: int) -> str:
     return f"no longer with {', '.join(parts)}" if parts else ""
 
 
-def staying(line: Line, most: int = MOST_NAMES, *, without: Collection[str] = ()) -> str:
+def staying(line: Line, most: int = MOST_NAMES, *, without: Collection[str] = (), says_removed: bool = False) -> str:
     """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or a new one was before a downgrade; or "".
 
-    Versions `without` are left out.
+    Versions `without` are left out. With `says_removed`, other versions that the tag has no more are named, too.
     """
     story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
+    upgraded = {place.stack for place in story.places}
+    behind = [(stack, has) for stack, has in story.behind if stack not in upgraded]
     # Where none is in `stays`, those that are behind say it alone.
-    old = {has for _, has in story.behind if story.stays and has in story.before}
+    old = {has for _, has in behind if story.stays and has in story.before}
     for version in sorted_versions((old | {version for version, _ in story.stays}).difference(without)):
         own, outside = ({place for there, place in some if there == version} for some in (story.stays, story.outside))
         places = own - outside
-        stacks = {place.stack for place in places} | {stack for stack, has in story.behind if has == version}
+        stacks = {place.stack for place in places} | {stack for stack, has in behind if has == version}
         selected = "selected " if {place.stack for place in outside} - stacks else ""
         end = ""
         if not stacks:
             places, stacks, selected, end = own, {place.stack for place in own}, "", " outside of the filter"
-        other = "other " if not end and stacks.isdisjoint(place.stack for place in story.places) else ""
+        other = "other " if not end and stacks.isdisjoint(upgraded) else ""
         counted = number(len(stacks), f"{other}{selected}stack")
         named = stacks_named(stacks, most) if stacks <= {place.stack for place in places & story.places} else counted
         parts.append(f"{safe_name(version)} {verb}" + ("" if places >= story.places else f" in {named}") + end)
+    gone = [version for version in _removed(story) if version not in story.still_there]
+    if says_removed and gone and verb == "stays":
+        parts.append(f"{_versions(gone, most)} removed")
     return f"({', '.join(parts)})" if parts else ""
 
 
 def where(line: Line, most: int = MOST_NAMES) -> str:
-    """Return where a change happened: `in 7 of 9 stacks; not yet in e4s-cray (1.2.1)`, `in e4s, radiuss on aarch64`."""
+    """Return where a change happened, `in 7 of 9 stacks; not yet in e4s-cray (1.2.1)`, and if old builds may be pruned."""
+    is_told = line.story.kind in (*BY_VERSION, StatementKind.RETIRED) and line.counts.without_stack
+    going = words().say("stacks", "going", line.counts.without_stack) if is_told else ""
+    return "; ".join(filter(None, (_where(line, most), going)))
+
+
+def _where(line: Line, most: int) -> str:
     story = line.story
     stacks = {place.stack for place in story.places}
     others = "; ".join(
@@ -240,12 +251,9 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
     if story.kind in BY_VERSION:
         return "; ".join(filter(None, (f"in {stacks_named(stacks, most)}" if stacks else "", others)))
     if story.places:
-        is_retired = story.kind is StatementKind.RETIRED
-        said = f"{'from' if is_retired else 'in'} {places_named(story.places, most)}"
+        said = f"{'from' if story.kind is StatementKind.RETIRED else 'in'} {places_named(story.places, most)}"
         if story.kind is StatementKind.PLACE_GAINED and story.remaining:
             said += f" ({names(story.remaining)})"
-        if is_retired and line.counts.without_stack:
-            said += f"; {words().say('stacks', 'going', line.counts.without_stack)}"
         return said
     return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""
 

@@ -216,6 +216,9 @@ def test_an_older_version_that_left_one_stack_is_not_said_to_have_left_all(tmp_p
         assert accounting((*tag.statements, *tag.rest)) == told
     states = ({"zlib": [*first, others[0]]} for first in ([record(1, versions=["1.0"])], []))
     assert "older zlib 1.0 removed" in mail(digest_of(week(tmp_path / "b", *states)))[0].title
+    kept, old, new = record(1, versions=["1.1"]), record(2, versions=["1.0"]), record(3, versions=["1.2"])
+    rendered, _ = mail(digest_of(week(tmp_path / "c", {"zlib": [kept, old]}, {"zlib": [kept, new]})))
+    assert "zlib 1.1 -> 1.2 (1.1 stays, 1.0 removed)" in rendered.title
     for salt in (0, 9):  # kept and rebuilt builds without a stack are counted, also those of the version that stays
         versions, sides = ("1.0", "1.0", "1.1"), ((4, "e4s"), (4 + salt, "root"))
         left = [[record(n + m, versions=[v], stacks=[s]) for m, v in enumerate(versions)] for n, s in sides]

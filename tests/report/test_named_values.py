@@ -140,6 +140,20 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
         [record(1, stacks=B), record(3, versions=["1.2"], stacks=A)],
         "zlib 1.1 -> 1.2, 1.0 removed +1 -1, 1 spec kept in a (1 of 2 stacks); not yet in b",
     ),
+    "what was there before in a stack that another one now has, too": (
+        [record(1, versions=["1.1"], stacks=A), record(2, versions=["1.2"], stacks=B)],
+        [
+            record(3, versions=["1.2"], stacks=A),
+            record(2, versions=["1.2"], stacks=B),
+            record(4, versions=["1.3"], stacks=B),
+        ],
+        "zlib 1.1 -> 1.2, 1.2 -> 1.3 (1.2 stays in b) +2 -1 in 2 of 2 stacks; a to 1.2",
+    ),
+    "what no stack builds any more after a downgrade": (
+        [record(1), record(2, versions=["2.0"])],
+        [record(1), record(2, versions=["2.0"], stacks=["root"])],
+        "zlib 2.0 -> 1.0 (1.0 was there) 1 spec kept in e4s; 1 of these specs is left without a stack: it may be",
+    ),
     "the stack that has what a lost place has not": (
         [record(1, stacks=A), record(2, stacks=B)],
         [record(3, versions=["2.0"], stacks=B)],

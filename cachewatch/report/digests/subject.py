@@ -129,7 +129,7 @@ class Clause:
                         where = self._part(line, most)
                         if says_where and story.behind:
                             where = f" {phrases.where(line).partition(';')[0]}"
-                        stays = phrases.staying(line) if says_staying else ""
+                        stays = phrases.staying(line, says_removed=True) if says_staying else ""
                         values["change"] = f"{phrases.replacement(line)}{where} {stays}"
                         is_fall = any(falls(*pair) for pair in story.pairs)
                         values["older"] = self._words.text(self.path, "mistake" if is_fall else "older")

@@ -238,7 +238,7 @@ def test_answers_have_the_colours_of_diff(run: Run, tmp_path: Path, monkeypatch:
         f"log: {green}new x 1.0",
         f"log: {green}hdf5 is back: develop had it until 2025-06-02",
         f"log: {red}hdf5 removed",
-        f"log: {green}zlib 1.1 -> 1.2 (1.1 stays)",
+        f"log: {green}zlib 1.1 -> 1.2 (1.1 stays, 1.0 removed)",
         *(f"churn: {each}" for each in (f"{green}1", f"{red}1", f"{red}2")),
         f"when: {red}2025-06-02",
         f"when: {red}2025-06-03",
