@@ -126,6 +126,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     is_in_some: whether one of these stacks that has no place in the story has the package for a target of the story; of
     an upgrade for usual machines, only stacks that are behind count.
     replaced: the versions that places of an upgrade do not have any more.
+    is_thinned: whether these places have fewer builds of a version that they keep.
     pairs: of an up- or downgrade, the newest versions of places before and after.
     variants: the variants that places of an up- or downgrade lost and gained, if they keep others of the same name.
     still_there: the old versions of an upgrade that some stack still has.
@@ -148,6 +149,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     of_stacks: int = 0
     is_in_some: bool = False
     replaced: tuple[str, ...] = ()
+    is_thinned: bool = False
     pairs: tuple[tuple[str, str], ...] = ()
     variants: tuple[frozenset[tuple[str, Place]], frozenset[tuple[str, Place]]] = (frozenset(), frozenset())
     targets: tuple[str, ...] = ()

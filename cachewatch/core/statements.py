@@ -527,6 +527,7 @@ def _joined(stories: Sequence[Story]) -> Story:
             frozenset(pair for one in stories for pair in one.variants[1]),
         ),
         replaced=tuple(sorted_versions({version for one in stories for version in one.replaced})),
+        is_thinned=any(one.is_thinned for one in stories),
         versions=tuple(sorted_versions({version for one in stories for version in one.versions})),
         remaining=tuple(sorted({name for one in stories for name in one.remaining})),
     )

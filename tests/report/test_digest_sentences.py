@@ -172,6 +172,12 @@ def test_lock_files_of_upgraded_stacks_are_outdated_for_everybody(tmp_path: Path
     newer = record(3, versions=["1.1"])
     beside = week(tmp_path / "c", {"zlib": [other, newer]}, {"zlib": [newer, record(4, versions=["1.2"])]})
     assert " (zlib 1.0). UPGRADED" in mail(digest_of(beside))[1]
+    before, after = (
+        [record(n, versions=[v]) for n, v in own]
+        for own in (((1, "1.0"), (2, "1.1"), (3, "1.1")), ((3, "1.1"), (4, "1.2")))
+    )
+    _, body = mail(digest_of(week(tmp_path / "d", {"zlib": before}, {"zlib": after})))
+    assert body.startswith("Nothing to do now; re-concretize older lock files before the next install. UPGRADED")
 
 
 def test_old_versions_that_stay_in_other_stacks_are_told(tmp_path: Path) -> None:

@@ -166,7 +166,8 @@ def outdated_packages(
         missed = {*without, *(lost.package for lost in one.losses if lost.loss and lost.loss.is_missed)}
         for line in one.lines:
             # Upgrades are reported with their old versions instead, if no build of these is left where it was.
-            is_replaced = line.story.kind in _REPLACED or (is_upgrade and not line.story.replaced)
+            is_partly = is_upgrade and (line.story.is_thinned or not line.story.replaced)
+            is_replaced = line.story.kind in _REPLACED or is_partly
             is_left = line.counts.without_stack > line.counts.never_built and not is_upgrade
             is_outdated = is_left or (line.counts.vanished and is_replaced)
             if is_outdated and line.package not in missed and not was_lost(line, tag, returned):

@@ -553,6 +553,10 @@ class _ItemsReader:
             of_stacks=len(newest_in),
             is_in_some=any(p.target in targets and p.stack in others for one in matching if others for p in one.places),
             replaced=_sorted(replaced),
+            is_thinned=any(
+                not replaced.issuperset(one.versions) and not story.places.isdisjoint(one.places)
+                for one in self._change.removed_hashes.counts
+            ),
         )
 
     def _story_of_moved(self, after: Signature) -> Story:
