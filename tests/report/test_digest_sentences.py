@@ -70,6 +70,12 @@ LINUX = {"target": "aarch64"}
 DARWIN = {"os": "sequoia", "platform": "darwin", "stacks": ["mps", "root"], "target": "aarch64"}
 
 
+def test_a_command_to_install_says_for_which_system_its_target_is(tmp_path: Path) -> None:
+    states = ({"zlib": [record(1, **DARWIN), record(n, versions=[v], **LINUX)]} for n, v in ((2, "1.0"), (3, "1.1")))
+    _, body = mail(digest_of(week(tmp_path, *states)))
+    assert "spack install --cache-only zlib@1.1 target=aarch64 # for Linux on aarch64" in body
+
+
 def test_what_is_gone_for_some_machines_is_not_called_gone(tmp_path: Path) -> None:
     """It is named with these machines, apart from what is gone everywhere, which alone is to be required."""
     before = {"gpytorch": [record(1, **LINUX), record(6, versions=["0.9"], **DARWIN)]}  # users of mps never had 1.0

@@ -255,7 +255,10 @@ class _Maker:
         rest = {package for tag in self._digest.tags for package in tag.installable} - {one.package for one in examples}
         others = sorted({target_of(one) for one in examples} - {""})
         having = [tag for tag in tags if {*examples} <= {*self._examples(tag)}]
-        parts = (f"on {', '.join(others)}" if others else "", first_screen.in_tags(self._digest, having, self._words))
+        parts = (
+            f"for Linux on {', '.join(others)}" if others else "",
+            first_screen.in_tags(self._digest, having, self._words),
+        )
         where = f"  # {', '.join(filter(None, parts))}" if any(parts) else ""
         return {
             "install": f"spack install --cache-only {specs}{on_platform(*platforms)}{where}",
