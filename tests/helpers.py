@@ -186,6 +186,14 @@ def secret(path: Path, text: str) -> Path:
     return path
 
 
+def without(packages: Packages, stack: str) -> Packages:
+    """Return the same packages without a stack."""
+    return {
+        name: [one | {"stacks": [each for each in one["stacks"] if each != stack]} for one in found]
+        for name, found in packages.items()
+    }
+
+
 def flat(state: Mapping[str, list[Record]], ending: str = "md") -> dict[str, bytes]:
     """Return the files of a folder with a document for each package."""
     return {f"{package}.{ending}": document(found, package=package) for package, found in state.items()}

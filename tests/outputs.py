@@ -14,12 +14,11 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 
 import click
 from archives import unpack
-from helpers import START, NewRevision, catalogue, write_repository
+from helpers import catalogue, history, without
 from scripted import NAMES, again, packages
 from tools import program
 
@@ -121,16 +120,9 @@ class World:
 
     def weeks(self) -> Catalogue:
         """Make weeks in which something happens to a catalogue: upgrades, a lost stack, a migration, a prune, snapshots."""
-        repository, before = self.scratch / "weeks.git", dict[str, bytes]()
-        revisions = []
-        for number, state in enumerate(_weeks()):
-            changed = {path: data for path, data in state.items() if before.get(path) != data}
-            removed = tuple(sorted(before.keys() - state.keys()))
-            time = START + timedelta(days=4 * number)
-            revisions.append(NewRevision(message=f"Week {number}", time=time, files=changed, removed=removed))
-            before = dict(state)
-        write_repository(repository, revisions)
-        pairs = [(f"HEAD~{n}", f"HEAD~{n - 1}") for n in range(1, len(revisions))]
+        states = list(_weeks())
+        repository = history(self.scratch / "weeks.git", *states)
+        pairs = [(f"HEAD~{n}", f"HEAD~{n - 1}") for n in range(1, len(states))]
         more = tuple(("diff", *ends, *rest) for ends in pairs for rest in ((), ("--all",)))
         tags = ("HEAD:develop-2025-06-01", "HEAD:develop-2025-06-15")
         more += (("diff", *tags), ("diff", *tags, "--format", "json"))
@@ -269,13 +261,9 @@ def _weeks() -> Iterator[Mapping[str, bytes]]:
     yield catalogue(state) | snapshot
     state = {name: again(found, "d") for name, found in state.items()}
     yield catalogue(state) | snapshot
-    without = {
-        name: [record | {"stacks": [stack for stack in record["stacks"] if stack != "radiuss"]} for record in found]
-        for name, found in state.items()
-        if name != "zfp"
-    }
-    yield catalogue(without) | snapshot
-    moved = {name: again(found, "e", compiler="gcc@13.3.0") for name, found in without.items()}
+    state = without({name: found for name, found in state.items() if name != "zfp"}, "radiuss")
+    yield catalogue(state) | snapshot
+    moved = {name: again(found, "e", compiler="gcc@13.3.0") for name, found in state.items()}
     snapshots = snapshot | catalogue(moved, "develop-2025-06-15")
     yield catalogue(moved) | snapshots
     yield catalogue({name: moved[name] for name in NAMES[:90] if name in moved}) | snapshots

@@ -1,12 +1,12 @@
 """Weeks in which one thing happened to 239 packages in 14 stacks, as real repositories; tests/golden/weeks has their digests."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
-from helpers import NewRevision, Packages, Record, catalogue, record, write_repository
-from weeks import _PACKAGES, _digest
+from helpers import Packages, Record, catalogue, record, without
+from weeks import _PACKAGES, _digest, _repository
 
 from cachewatch.report.digest_and_message_values import Digest
 
@@ -115,11 +115,9 @@ def package_gone() -> Week:
 def stack_lost(*, is_declared: bool) -> Week:
     """The stack ml-linux-x86_64-rocm disappeared; its binaries are kept, but no stack builds them."""
     lost, before = "ml-linux-x86_64-rocm", packages()
-    after = {
-        name: [r | {"stacks": [s for s in r["stacks"] if s != lost]} for r in found] for name, found in before.items()
-    }
     kept = tuple(stack for stack in STACKS if stack != lost)
-    return state(before, *(STACKS if is_declared else ())), state(after, *(kept if is_declared else ()))
+    after = state(without(before, lost), *(kept if is_declared else ()))
+    return state(before, *(STACKS if is_declared else ())), after
 
 
 def migration() -> Week:
@@ -178,16 +176,6 @@ WEEKS: Mapping[str, Callable[[], Week]] = {
 
 def digest_of(folder: Path, name: str) -> Digest:
     """Return the digest of a week."""
-    before, after = WEEKS[name]()
-    removed = tuple(sorted(before.keys() - after.keys()))
-    repository = folder / "catalogue.git"
-    before_it = NewRevision(message="Before", time=END - timedelta(days=7), files=dict(before))
-    newest = NewRevision(message="After", time=END, files=dict(after), removed=removed)
-    write_repository(repository, [before_it, newest])
+    repository = _repository(folder, *WEEKS[name](), END)
     tag = "develop-2026-11-08" if name == "new-snapshot" else "develop"
     return _digest(repository, "hpc-team", gap=False, tag=tag)
-
-
-def names() -> Iterator[str]:
-    """Yield the name of each week."""
-    yield from WEEKS

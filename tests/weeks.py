@@ -5,13 +5,13 @@ The first two are made of the bundled documents, the third is as large as upstre
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from digests import read
+from digests import digest_of, read
 from helpers import NewRevision, Record, meta_of, record, write_repository
 
 from cachewatch.cli import init_and_demo
@@ -158,7 +158,7 @@ def _files(documents: dict[str, bytes]) -> dict[str, bytes]:
     return {f"_cache/develop/{name}/specs.md": content for name, content in documents.items()}
 
 
-def _repository(folder: Path, before: dict[str, bytes], after: dict[str, bytes], end: datetime) -> Path:
+def _repository(folder: Path, before: Mapping[str, bytes], after: Mapping[str, bytes], end: datetime) -> Path:
     repository = folder / "catalogue.git"
     removed = tuple(sorted(before.keys() - after.keys()))
     week_before = NewRevision(message="Before", time=end - timedelta(days=7), files=before)
@@ -179,19 +179,16 @@ def _digest(repository: Path, subscription: str, *, gap: bool, tag: str = "devel
     address, checked = "https://github.com/spack/cache.spack.io.git", end + timedelta(hours=3)
     span = Span(source="public", address=address, checked=checked, **values)
     days = f"{begin:%Y-%m-%d}..{end:%Y-%m-%d}"
-    return Digest(
-        key="0123456789abcdef",
+    return digest_of(
+        found,
         subscription=subscription,
         description="what we run on the cluster",
         created=end + timedelta(hours=3, minutes=30),
         period=days,
         spans=(span,),
-        tags=(found,),
         silenced=(Silenced("llvm-migration", 3, "migration to LLVM 20, ask Kim", "2025-12-01"),) if gap else (),
         why=("tag develop", "every package"),
         commands=(f"cachewatch diff {before.revision[:10]} {after.revision[:10]} --tag develop",),
         archive_url=f"https://hpc.example.org/cachewatch/{subscription}/{days}.html",
         unsubscribe=f"mailto:cachewatch+unsubscribe@hpc.example.org?subject={subscription}",
-        operator="hpc-software@example.org",
-        links="https://cache.spack.io",
     )

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from digests import digest_of, mail, many, read, returned, week
-from helpers import Packages, catalogue, history, record
+from helpers import Packages, catalogue, history, record, without
 from msgspec.structs import replace
 
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
@@ -11,14 +11,6 @@ from cachewatch.report.dates_and_totals import accounting
 from cachewatch.report.digests.body_and_table import happened, routine
 from cachewatch.report.digests.data_for_templates import view
 from cachewatch.report.words_file import words
-
-
-def without(packages: Packages, stack: str) -> Packages:
-    """Return the same packages without a stack."""
-    return {
-        name: [one | {"stacks": [each for each in one["stacks"] if each != stack]} for one in found]
-        for name, found in packages.items()
-    }
 
 
 def test_a_removed_stack_is_named_where_nothing_is_lost(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from digests import NOW, digest_of, held, mail, mail_of, many, needs, read, returned, unbuilt, week
-from helpers import Record, catalogue, history, record, spec_hash
+from helpers import Record, catalogue, history, record, spec_hash, without
 from msgspec.structs import replace
 
 from cachewatch.core.advice.environment_coverage import Environment, compare_coverage, cover
@@ -375,11 +375,7 @@ def test_what_a_stack_lost_may_be_in_the_cache(tmp_path: Path, after: list[Recor
 def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snapshot: TagDigest) -> None:
     """What to do differs: in the branch its builds are left to be copied, in the snapshot they are gone."""
     old = {f"p{n}": [record(n, stacks=["rocm", "root"]), record(50 + n, target="zen4")] for n in range(6)}
-    new = {
-        name: [one | {"stacks": [s for s in one["stacks"] if s != "rocm"]} for one in found]
-        for name, found in old.items()
-    }
-    develop = week(tmp_path / "b", old, new)
+    develop = week(tmp_path / "b", old, without(old, "rocm"))
     _, body = mail(digest_of(snapshot, develop, silenced=()))
 
     assert (

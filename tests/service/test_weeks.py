@@ -9,8 +9,8 @@ import pytest
 import readers
 import scripted
 from conftest import Golden
-from helpers import Record, spec_hash
-from station import DAY, Site
+from helpers import Record, spec_hash, without
+from station import DAY, Site, begun
 
 CONFIG = readers.CONFIG.partition("  ml:")[0]  # without a subscription
 ROCM = "ml-linux-x86_64-rocm"
@@ -59,10 +59,9 @@ def test_a_prune_that_hits_an_environment(golden: Golden, folder: Path) -> None:
     before |= {name: [*before[name], *found] for name, found in more.items()}
     needs = old | {name: usable[name][0] for name in names[24:]}
 
-    site = Site(folder, [scripted.state(before), scripted.state(current)])
     path = locked(folder / "spack.lock", needs)
-    site.configure(f'{CONFIG}  ml: {{channels: [files], when: each revision, match: {{environment: "{path}"}}}}\n')
-    site.run()
+    config = f'{CONFIG}  ml: {{channels: [files], when: each revision, match: {{environment: "{path}"}}}}\n'
+    site = begun(folder, [scripted.state(before), scripted.state(current)], config)
     site.run(1, later=DAY)
 
     text, html = newest(site)
@@ -76,11 +75,9 @@ def test_a_stack_that_returns(golden: Golden, tmp_path: Path) -> None:
     before, gone = scripted.stack_lost(is_declared=True)
     had = scripted.packages()
     few = [name for name, found in had.items() if any(ROCM in r["stacks"] for r in found)][:9]
-    lost = {name: [r | {"stacks": [s for s in r["stacks"] if s != ROCM]} for r in had[name]] for name in had}
-    back = lost | {name: had[name] for name in few}
-    site = Site(tmp_path, [before, gone, scripted.state(back, *scripted.STACKS)])
-    site.configure(f"{CONFIG}  ml: {{channels: [files], when: each revision}}\n")
-    site.run()
+    back = without(had, ROCM) | {name: had[name] for name in few}
+    states = [before, gone, scripted.state(back, *scripted.STACKS)]
+    site = begun(tmp_path, states, f"{CONFIG}  ml: {{channels: [files], when: each revision}}\n")
     for number in (1, 2):
         site.run(number, later=DAY)
 
