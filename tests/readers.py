@@ -35,8 +35,7 @@ class Readers:
     def __init__(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, *states: dict[str, bytes], config: str = CONFIG
     ) -> None:
-        self.site = Site(folder, states)
-        self.site.configure(config)
+        self.site = Site(folder, states, config)
         self.made: list[Digest] = []
         self.number = 0
         real = digest_assembly_and_holds.pack_messages

@@ -17,6 +17,7 @@ from helpers import START, catalogue, history, records
 
 from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.value_types_and_secrets import PostgresAddress
+from cachewatch.operators.status_problems_explanations import ProblemList, find_problems, read_status
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import Result, run_pass
@@ -203,6 +204,13 @@ def notice(site: Site, title: str) -> str:
     """Return the text of the one notice of this title, in one line."""
     (text,) = [stored.rendered.text for stored in site.digests() if stored.rendered.title == title]
     return " ".join(text.split())
+
+
+def judged(site: Site) -> ProblemList:
+    """Return the problems and warnings of a site."""
+    context = site.open()
+    with closing(context.database):
+        return find_problems(read_status(context), context.config, site.now)
 
 
 def day(number: int, hour: int = 5) -> datetime:

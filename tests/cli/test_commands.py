@@ -11,7 +11,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, records, secret
 from mailservers import free_port, post
-from station import Site
+from station import Site, begun
 
 from cachewatch.store import deliveries
 from cachewatch.store.deliveries import DeliveryState
@@ -164,10 +164,10 @@ def test_status(site: Site, run: Run) -> None:
 def test_a_document_that_cannot_be_read_is_named(tmp_path: Path, run: Run) -> None:
     """By `status`, with and without --check, and by `explain`, which does not say that it is none of them."""
     broken = {"_cache/develop/new/specs.md": b"<<<<<<< HEAD\n"}
-    site = Site(tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1])}) | broken])
+    states = [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1])}) | broken]
     configuration = CONFIG.replace("[mail, files], changes", "[files], changes").replace("operators:", "#")
-    site.configure(re.sub(r"  mail:.*\n(?:    .*\n)+|  hook:.*\n|to: \[kim@example.org\], ", "", configuration))
-    site.run()
+    configuration = re.sub(r"  mail:.*\n(?:    .*\n)+|  hook:.*\n|to: \[kim@example.org\], ", "", configuration)
+    site = begun(tmp_path, states, configuration)
     site.run(1)
     title = "1 document of develop in public cannot be read: new"
     assert f"WARNINGS\n  {title}\n" in run("status", "--config", site.file).output

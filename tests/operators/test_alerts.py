@@ -127,9 +127,8 @@ def test_one_loss_is_one_notice_for_all_who_hold_it(site: Site, run: Run, answer
 def test_operators_are_notified_once_of_hashes_that_name_other_specs(tmp_path: Path) -> None:
     """Two subscriptions tell their readers what changed, with a line about the hashes; operators get one notice."""
     whole = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}
-    site = Site(tmp_path, [catalogue(whole), catalogue(whole | {"zlib": records(range(3), versions=["2.0"])})])
-    site.configure(CONFIG + "  hpc: {when: each revision, changes: [all], channels: [files]}\n")
-    site.run()
+    states = [catalogue(whole), catalogue(whole | {"zlib": records(range(3), versions=["2.0"])})]
+    site = begun(tmp_path, states, CONFIG + "  hpc: {when: each revision, changes: [all], channels: [files]}\n")
     site.run(1, later=HOUR)
     site.run(later=HOUR)
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from conftest import Run
 from prometheus_client.parser import text_string_to_metric_families
-from station import CONFIG, HOUR, Site, growing
+from station import CONFIG, HOUR, Site, growing, judged
 
 from cachewatch.daemon.monitor_server import SERIES, DaemonStatus, figures
-from cachewatch.operators.status_problems_explanations import ProblemList, find_problems, read_status
+from cachewatch.operators.status_problems_explanations import ProblemList, read_status
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import create_digests, poll
 from cachewatch.store import deliveries
@@ -44,11 +44,6 @@ def polled(site: Site) -> Iterator[Context]:
     with opened(site) as context:
         assert poll(context, context.config.sources["public"])
         yield context
-
-
-def judged(site: Site) -> ProblemList:
-    with opened(site) as context:
-        return find_problems(read_status(context), context.config, site.now)
 
 
 def problems(site: Site) -> list[str]:

@@ -11,7 +11,6 @@ from tools import finding_commands
 
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.errors import TemplateError
-from cachewatch.report import template_rendering
 from cachewatch.report import template_rendering as templates
 from cachewatch.report.digests.data_for_templates import view
 from cachewatch.report.digests.rendering_and_sizes import render_digest
@@ -226,7 +225,7 @@ def test_the_context_is_documented() -> None:
         return {name for inner in value for name in names(inner)} if isinstance(value, list) else set()
 
     missing = {name for name in names(view(sample_digest())) if f"{name}`" not in text}
-    missing |= {name for name in template_rendering.FILTERS if f"| {name}" not in text.replace("\\|", "|")}
+    missing |= {name for name in templates.FILTERS if f"| {name}" not in text.replace("\\|", "|")}
     assert missing == set()
 
 

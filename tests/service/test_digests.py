@@ -13,7 +13,7 @@ from conftest import Run
 from helpers import catalogue, history, record, records
 from sqlalchemy import update
 from station import OPEN_CONFIG as CONFIG
-from station import Site, day
+from station import Site, begun, day
 from upstream import git
 
 from cachewatch.errors import UsageError
@@ -39,9 +39,8 @@ def site(tmp_path: Path) -> Site:
 
 def test_times_are_said_in_the_zone_of_the_configuration(tmp_path: Path) -> None:
     """04:00 UTC of 2 June is 18:00 of 1 June on Hawaii."""
-    site = Site(tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([2])})])
-    site.configure(CONFIG.replace("version: 1", "version: 1\ntimezone: Pacific/Honolulu"))
-    site.run()
+    states = [catalogue({"zlib": records([n])}) for n in (1, 2)]
+    site = begun(tmp_path, states, CONFIG.replace("version: 1", "version: 1\ntimezone: Pacific/Honolulu"))
     site.run(1, later=timedelta(days=1))
     (text,) = site.told()
     assert "\ndevelop, 31 May to 1 June 2025 (" in text
@@ -69,12 +68,6 @@ def test_a_new_revision_is_told_once(site: Site) -> None:
     assert "change-one" in text
     assert "change-two" not in text
     assert (site.folder / "out" / "ml").exists()
-
-
-@pytest.fixture
-def is_public(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readers have the repository of these tests, so digests name commands."""
-    monkeypatch.setattr("cachewatch.config.sources_and_channels._PUBLIC", re.compile(".*"))
 
 
 @pytest.mark.slow
@@ -324,17 +317,14 @@ def test_what_cannot_be_known_is_said(site: Site) -> None:
     assert len(site.told()) == 1
 
 
-@pytest.mark.usefixtures("is_public")
-def test_the_command_of_a_digest_shows_the_same(tmp_path: Path, run: Run) -> None:
-    """It is whole however long it is, and has every filter, so that it can be pasted."""
+def test_the_command_of_a_digest_shows_the_same(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is whole however long it is, and has every filter, so that it can be pasted, as readers have the repository."""
+    monkeypatch.setattr("cachewatch.config.sources_and_channels._PUBLIC", re.compile(".*"))
     before = {"zlib": [record(1)]}
     after = {"zlib": [record(1), record(2, versions=["9.0"])], "hdf5": [record(3, versions=["1.14"]), record(4)]}
-    site = Site(tmp_path, [catalogue(before), catalogue(after)])
-    wanted = (
-        'match: {tags: [develop], packages: ["/^zl.b$/", hdf5, "!xz*"], versions: ["@1.14:"], compilers: ["gcc@*"]}'
-    )
-    site.configure(CONFIG.replace("changes: [all]", f"{wanted}\n    changes: [default, +rebuilt, -compiler, -os]"))
-    site.run()
+    wanted = 'tags: [develop], packages: ["/^zl.b$/", hdf5, "!xz*"], versions: ["@1.14:"], compilers: ["gcc@*"]'
+    asked = f"match: {{{wanted}}}\n    changes: [default, +rebuilt, -compiler, -os]"
+    site = begun(tmp_path, [catalogue(before), catalogue(after)], CONFIG.replace("changes: [all]", asked))
     site.run(1)
 
     (text,) = site.told()

@@ -12,7 +12,8 @@ import jsonschema
 import pytest
 from conftest import ROOT, Run
 from helpers import START, catalogue, history, lock, record, records, spec_hash
-from station import OPEN_CONFIG, Site
+from station import OPEN_CONFIG, Site, begun
+from truths import V3
 
 from cachewatch.core.advice.environment_coverage import Environment
 from cachewatch.core.advice.verbs_and_reasons import Verb
@@ -25,8 +26,6 @@ from cachewatch.runtime.worker import Worker
 from cachewatch.service import digest_assembly_and_holds
 
 CONFIG = OPEN_CONFIG.replace("[txt]", "[txt, json, html, md]", 1)
-V3 = ["1-initial", "2-package-added", "3-version-bump", "4-variant-flip", "5-spec-removed-still-referenced"]
-V3 += ["6-pruned-to-current", "7-full-rebuild", "8-second-compiler"]
 
 
 def site_of(folder: Path, *states: dict[str, bytes], **match: object) -> Site:
@@ -54,7 +53,7 @@ def told_after(site: Site, number: int) -> str:
 def real(buildcaches: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The history of a real cache, recorded state by state."""
     into = tmp_path_factory.mktemp("recorded") / "history.git"
-    for number, state in enumerate(V3):
+    for number, state in enumerate(V3[:8]):
         cache = Cache(address=str(buildcaches / "v3" / state))
         record_state(cache, into, is_confirmed=True, now=START + timedelta(days=number))
     return into
@@ -64,11 +63,9 @@ def test_an_environment_that_ends_the_process_concerns_one_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everybody else has the digest; it is not read again until it changes."""
-    site = Site(tmp_path, [catalogue({"zlib": records([n])}) for n in (1, 2, 3, 4, 5)])
     path = lock(tmp_path / "spack.lock", ("zlib", "1.0", spec_hash(1)))
     other = f"  other: {{channels: [files], changes: [all], match: {{environment: {path}}}}}\n"
-    site.configure(CONFIG + other)
-    site.run()
+    site = begun(tmp_path, [catalogue({"zlib": records([n])}) for n in (1, 2, 3, 4, 5)], CONFIG + other)
 
     def end(path: Path, folders: object) -> Environment:
         os._exit(3)
@@ -332,11 +329,11 @@ def test_only_what_an_environment_needs_can_hold_its_digest(tmp_path: Path) -> N
     base = {"zlib": records([1])}
     states = [base, base | {"other": records(range(100, 160))}, base | {"zlib": records(range(1, 80))}]
     match = {"environment": str(lock(tmp_path / "spack.lock", ("zlib", "1.0", spec_hash(1))))}
-    site = Site(tmp_path, [catalogue(state) for state in states])
-    site.configure(
-        f"{CONFIG}    match: {json.dumps(match)}\n    limit: {{hold_above: 50}}\n  all: {{channels: [files], changes: [all], limit: {{hold_above: 50}}}}\n"
+    limit = "limit: {hold_above: 50}"
+    config = (
+        f"{CONFIG}    match: {json.dumps(match)}\n    {limit}\n  all: {{channels: [files], changes: [all], {limit}}}\n"
     )
-    site.run()
+    site = begun(tmp_path, [catalogue(state) for state in states], config)
     held = []
     for number in (1, 2):
         site.run(number, later=timedelta(hours=12))
@@ -375,14 +372,13 @@ def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
 
 def test_what_is_still_open_is_one_command(tmp_path: Path) -> None:
     """Binaries of several weeks for which one command is enough are in one line, with the first day; the oldest first."""
-    needs = [("hdf5", "1.0", spec_hash(10)), ("zlib", "1.0", spec_hash(1)), ("curl", "1.0", spec_hash(20))]
     states = [
-        {"hdf5": records([10]), "zlib": records([1]), "curl": records([20])},
+        ALL,
         {"hdf5": records([11]), "zlib": records([1]), "curl": records([20])},
         {"hdf5": records([11]), "zlib": [record(2, versions=["2.0"])], "curl": records([20])},
         {"hdf5": records([11]), "zlib": [record(2, versions=["2.0"])]},
     ]
-    ours = lock(tmp_path / "spack.lock", *needs)
+    ours = lock(tmp_path / "spack.lock", *OURS)
     site = site_of(tmp_path, *(catalogue(state) for state in states), environment=str(ours))
     site.run()
     for number in (1, 2, 3):

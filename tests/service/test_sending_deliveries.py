@@ -8,11 +8,11 @@ from conftest import Run
 from mailservers import Received, free_port, header, mailing, post, scripted, talking
 from outgoing import read
 from servers import Says, serving
-from station import DAY, HOUR, MAIL_CONFIG, Site, growing
+from station import DAY, HOUR, MAIL_CONFIG, Site, growing, judged
 
 from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions
-from cachewatch.operators.status_problems_explanations import find_problems, read_status
+from cachewatch.operators.status_problems_explanations import read_status
 from cachewatch.store import deliveries
 from cachewatch.store.deliveries import Delivery, DeliveryState
 from cachewatch.store.health_and_alerts import ChannelHealth
@@ -225,11 +225,9 @@ def test_a_server_that_refuses_everybody_costs_nobody_a_digest(site: Site, refus
         for number in (1, 2, 3):
             assert site.run(number, later=2 * DAY).dead == 0
         assert {(each.state, each.attempts) for each in mails(site)} == {(DeliveryState.QUEUED, 0)}
-        status = read_status(site.open())
-        found = find_problems(status, site.open().config, site.now)
-        assert [problem.kind for problem in found.problems] == ["channel-down"]
-        assert "Rela" in found.problems[0].detail
-        assert not status.suppressed
+        (problem,) = judged(site).problems
+        assert (problem.kind, "Rela" in problem.detail) == ("channel-down", True)
+        assert not read_status(site.open()).suppressed
         server.by_recipient = {}
         site.run(later=2 * HOUR)
     for reader in READERS:
@@ -247,8 +245,7 @@ def test_operators_are_never_suppressed(site: Site) -> None:
         assert set(states(site)["kim"]) == {DeliveryState.DEAD}
         with site.open().database.write() as connection:
             deliveries.suppress_address(connection, "mail", "kim@example.org", "550 no", site.now)
-        context = site.open()
-        said = [problem.what for problem in find_problems(read_status(context), context.config, site.now).problems]
+        said = [problem.what for problem in judged(site).problems]
         suppressed = "an operator is suppressed in the channel mail"
         assert said == [suppressed, "operators cannot be reached through the channel mail"]
         server.by_recipient = {}

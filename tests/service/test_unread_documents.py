@@ -2,17 +2,15 @@
 
 import json
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from helpers import catalogue, document, lock, record, records, spec_hash
-from station import DAY, Site, begun
+from station import DAY, Site, begun, judged
 from station import DESK_CONFIG as CONFIG
 
 from cachewatch.git.local_repository import Repository
 from cachewatch.operators import alerts_summary_actions
-from cachewatch.operators.status_problems_explanations import find_problems, read_status
 from cachewatch.service.unreadable_documents import UnreadDocuments
 from cachewatch.store.cursors_and_remembered import Unread
 from cachewatch.store.digests_and_holds import DigestRecord
@@ -111,14 +109,11 @@ def test_one_that_is_unreadable_when_a_source_begins_is_in_an_alert(tmp_path: Pa
     pas = [{PATH: WHOLE[:-30]}, {PATH: WHOLE[:-30]}, pa("2.0", 11)]
     states = [state(min(number, 1), each) for number, each in enumerate(pas)]
     laid_out = ({layout.format(path.split("/")[2]): content for path, content in each.items()} for each in states)
-    made = Site(tmp_path, list(laid_out))
-    made.configure(CONFIG.replace("changes: [all]", f"changes: [all], match: {{packages: [pa]}}, when: {when}"))
-    made.run()
+    config = CONFIG.replace("changes: [all]", f"changes: [all], match: {{packages: [pa]}}, when: {when}")
+    made = begun(tmp_path, list(laid_out), config)
     named = ["1 document of develop in public cannot be read: pa"]
     assert (made.notices(), made.told()) == (named, [])
-    context = made.open()
-    with closing(context.database):
-        (warning,) = find_problems(read_status(context), context.config, made.now).warnings
+    (warning,) = judged(made).warnings
     assert warning.what == named[0]
 
     made.run(1, later=DAY)
@@ -138,16 +133,11 @@ def test_a_source_of_which_no_document_can_be_read_is_a_problem(tmp_path: Path) 
     made = begun(tmp_path, [broken, broken | {"docs/p1.md": whole["docs/p1.md"]}], CONFIG)
     first = "2 documents of develop in public cannot be read: p0, p1"
     assert sorted(made.notices()) == [first, "no document of the source public can be read"]
-    context = made.open()
-    with closing(context.database):
-        found = find_problems(read_status(context), context.config, made.now)
-    assert [problem.what for problem in found.problems] == ["no document of the source public can be read"]
+    assert [problem.what for problem in judged(made).problems] == ["no document of the source public can be read"]
     made.run(1, later=DAY)
     made.run()
     assert "documents of the source public can be read again" in made.notices()
-    context = made.open()
-    with closing(context.database):
-        (warning,) = find_problems(read_status(context), context.config, made.now).all
+    (warning,) = judged(made).all
     assert warning.what == "1 document of develop in public cannot be read: p0"
     assert warning.detail.startswith("p0: ends before")
 

@@ -86,7 +86,6 @@ def forget_polls(site: Site) -> None:
     """Let a daemon poll at once, though the clock of the site stood still; let all may read what it writes."""
     with opened(site.folder / "state" / NAME) as connection:
         connection.execute("UPDATE sources SET polled_at = '2020-01-01T00:00:00.000000Z'")
-    connection.close()
     let_others_read(site.folder / "state")
 
 
@@ -175,7 +174,6 @@ def test_a_read_only_mount_is_read(
         assert run("state", "backup", tmp_path / "copy.db", "--config", config).exit_code == 0
     with opened(tmp_path / "copy.db") as connection:
         assert connection.execute("SELECT state FROM deliveries").fetchall() == [("sent",)]
-    connection.close()
 
 
 def test_a_state_that_nobody_works_on_is_read_only_by_who_may_write_there(site: Site, view: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from helpers import catalogue, history, lock, record, records, spec_hash
 from history_questions import Everything
 from indexes import Catalogue, build, dump, write
-from station import DAY, DESK_CONFIG, Site
+from station import DAY, DESK_CONFIG, Site, begun
 
 from cachewatch.core.versions_spellings_targets import version_identity
 from cachewatch.extensions.history.index_lookup import Index
@@ -66,11 +66,10 @@ def test_the_snapshot_that_has_most_of_an_environment_is_named(tmp_path: Path) -
     old = {"hdf5": records([1]), "zlib": records([2])}
     snapshot = catalogue(old, "develop-2025-06-01")
     new = {"hdf5": records([3]), "zlib": records([2])}
-    made = Site(tmp_path, [catalogue(state) | snapshot for state in (old, new)])
     lock(tmp_path / "spack.lock", ("hdf5", "1.0", spec_hash(1)), ("zlib", "1.0", spec_hash(2)))
     match = f'match: {{tags: [develop], environment: "{tmp_path}/spack.lock"}}'
-    made.configure(CONFIG.replace("changes: [all]", match))
-    made.run()
+    states = [catalogue(state) | snapshot for state in (old, new)]
+    made = begun(tmp_path, states, CONFIG.replace("changes: [all]", match))
     made.run(1, later=DAY)
 
     assert "Or install from develop-2025-06-01, which has 2 of 2." in _last(made)
