@@ -65,6 +65,13 @@ def week(folder: Path, before: Packages, after: Packages, **options: Any) -> Tag
     return read(history(folder / "r.git", catalogue(before), catalogue(after)), **options)
 
 
+def called(tag: TagDigest, before: str, after: str) -> TagDigest:
+    """Return the same changes of tags with these names."""
+    sides = ((tag.report.before, before), (tag.report.after, after))
+    old, new = (replace(side, tag=name) for side, name in sides)
+    return replace(tag, report=replace(tag.report, before=old, after=new))
+
+
 def mail(digest: Digest) -> tuple[RenderedDigest, str]:
     """Return a digest as readers get it, and its body without the footer, in one line."""
     rendered = render_digest(replace(digest, spans=tuple(replace(span, gaps=()) for span in digest.spans)))

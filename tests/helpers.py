@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -210,6 +211,14 @@ def history(folder: Path, *states: Mapping[str, bytes]) -> Path:
         before = state
     write_repository(folder, revisions)
     return folder
+
+
+def commit(repository: Path, files: Mapping[str, bytes], seconds: float) -> None:
+    """Put a revision of this time, which adds or replaces these files, upon the branch of a repository."""
+    stream = b"commit refs/heads/main\ncommitter x <x@x> %d +0000\n" % seconds
+    stream += data_of(b"later") + b"from refs/heads/main^0\n"
+    stream += b"".join(f"M 100644 inline {path}\n".encode() + data_of(content) for path, content in files.items())
+    subprocess.run(["git", f"--git-dir={repository}", "fast-import", "--quiet"], input=stream, check=True)
 
 
 @contextmanager

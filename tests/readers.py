@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from helpers import Packages, records
-from station import DAY, Site
+from station import DAY, Site, config
 
 from cachewatch.core.advice.waits_and_reminders import Departure
 from cachewatch.core.statement_kinds import Statement
@@ -16,17 +16,14 @@ from cachewatch.service import deciding_and_storing, digest_assembly_and_holds
 from cachewatch.service.passes_and_leadership import run_pass
 from cachewatch.store import cursors_and_remembered as cursors
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: "{folder}/upstream.git", stale_after: 400d}}
+CONFIG = config("""\
 channels:
   files: {type: file, path: "{folder}/out/{subscription}/{key}.txt", formats: [txt]}
   desk: {type: file, path: "{folder}/desk/{subscription}/{key}.txt", formats: [txt]}
 operators: {channels: [desk]}
 subscriptions:
   ml: {when: each revision, changes: [all], channels: [files]}
-"""
+""").replace("4000d", "400d")
 
 
 class Readers:

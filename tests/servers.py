@@ -4,8 +4,9 @@ import gzip
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -111,6 +112,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Say nothing."""
+
+
+def ask(address: str, path: str) -> tuple[int, str]:
+    """Return the status and the text that a server answers."""
+    with closing(HTTPConnection(address, timeout=60)) as client:
+        client.request("GET", path)
+        answer = client.getresponse()
+        return answer.status, answer.read().decode()
 
 
 @contextmanager

@@ -32,48 +32,43 @@ State = Mapping[str, bytes]
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
-# One source, and one subscription, whose digests are files.
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+
+def config(rest: str) -> str:
+    """Return a configuration with one source and this rest."""
+    source = "{public: {git: {folder}/upstream.git, stale_after: 4000d}}"
+    return f"version: 1\nstate: {{folder}}/state\nsources: {source}\n{rest}"
+
+
+# One subscription, whose digests are files.
+CONFIG = config("""\
 channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}}
 operators: {channels: []}
 subscriptions: {ml: {channels: [files], changes: [all]}}
-"""
+""")
 # One whose digests are mails for two readers, beside files for operators.
-MAIL_CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 400d}}
+MAIL_CONFIG = config("""\
 channels:
   mail: {type: email, from: cachewatch@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}
   desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
 operators: {channels: [desk]}
 subscriptions:
   ml: {to: [kim@example.org, lee@example.org], channels: [mail], changes: [all]}
-"""
+""").replace("4000d", "400d")
 # Digests as data, beside texts for operators.
-DESK_CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+DESK_CONFIG = config("""\
 channels:
   files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [json]}
   desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
 operators: {channels: [desk]}
 subscriptions:
   ml: {channels: [files], changes: [all]}
-"""
+""")
 # The same in a daemon, whose monitor listens on a port.
 DAEMON_CONFIG = DESK_CONFIG.replace("4000d", "4000d, poll: {every: 1s, jitter: 0s}").replace(
     "subscriptions:", 'monitor: {listen: "127.0.0.1:{port}"}\nsubscriptions:'
 )
 # One whose last subscription may have more keys.
-OPEN_CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 400d}}
+OPEN_CONFIG = config("""\
 channels:
   files: {type: file, path: "{folder}/out/{subscription}/{period}.{ext}", formats: [txt]}
   desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
@@ -82,7 +77,7 @@ subscriptions:
   ml:
     channels: [files]
     changes: [all]
-"""
+""").replace("4000d", "400d")
 
 
 def growing(count: int) -> list[dict[str, bytes]]:
@@ -110,11 +105,6 @@ class Site:
     def publish(self, number: int) -> None:
         """Let upstream's newest revision be its `number`-th; they are a day apart."""
         self._git("update-ref", "refs/heads/main", self.commits[number])
-
-    def fast_import(self, stream: bytes) -> None:
-        """Let upstream take commits in the form of `git fast-import`."""
-        git = ["git", f"--git-dir={self.upstream}", "fast-import", "--quiet", "--force"]
-        subprocess.run(git, check=True, capture_output=True, input=stream)
 
     def rewrite(self, number: int) -> None:
         """Let upstream's whole history be one revision, with the contents of its `number`-th, and forget all others."""
@@ -172,6 +162,10 @@ class Site:
     def notices(self) -> list[str]:
         """Return the titles of what operators were told."""
         return [stored.rendered.title for stored in self.digests() if stored.subscription == "(operators)"]
+
+    def mails(self) -> dict[str, Delivery]:
+        """Return the first delivery by mail to each reader."""
+        return {each.target.partition("@")[0]: each for each in reversed(self.deliveries()) if each.channel == "mail"}
 
     def deliveries(self) -> list[Delivery]:
         """Return every delivery, oldest first."""

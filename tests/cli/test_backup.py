@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from helpers import catalogue, opened, records
-from station import Site, begun
+from station import Site, begun, config
 
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store import transactions_and_sqlite
@@ -16,14 +16,11 @@ from cachewatch.store.deliveries import DeliveryState
 from cachewatch.store.health_and_alerts import Counter
 from cachewatch.store.transactions_and_sqlite import NAME
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+CONFIG = config("""\
 channels: {box: {type: maildir, path: "{folder}/out/Maildir", from: cachewatch@example.org}}
 operators: {channels: []}
 subscriptions: {ml: {to: [ann@example.org], channels: [box], changes: [all]}}
-"""
+""")
 
 
 @pytest.fixture

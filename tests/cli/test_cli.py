@@ -37,9 +37,6 @@ def sides(tmp_path: Path) -> tuple[Path, Path]:
         (("--fail-on", "upgraded"), 1),
         (("--fail-on", "downgraded"), 0),
         (("--fail-on", "downgraded", "--fail-on", "place-lost"), 1),
-        (("--fail-on", "nonsense"), 2),
-        (("--format", "nonsense"), 2),
-        (("--nonsense",), 2),
     ],
 )
 def test_exit_codes(run: Run, sides: tuple[Path, Path], options: tuple[str, ...], exit_code: int) -> None:

@@ -11,7 +11,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, records, secret
 from mailservers import free_port, post
-from station import Site, begun
+from station import Site, begun, config
 
 from cachewatch.store import deliveries
 from cachewatch.store.deliveries import DeliveryState
@@ -19,10 +19,7 @@ from cachewatch.store.deliveries import DeliveryState
 pytestmark = pytest.mark.usefixtures("loopback")
 
 CANARY = "canary-8f31c2"
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+CONFIG = config("""\
 channels:
   mail:
     type: email
@@ -33,7 +30,7 @@ channels:
 operators: {channels: [files]}
 subscriptions:
   ml: {to: [kim@example.org], channels: [mail, files], changes: [all], limit: {hold_above: 100}}
-"""
+""")
 
 
 @pytest.fixture

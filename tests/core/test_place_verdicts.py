@@ -160,12 +160,6 @@ WORDS: dict[str, Any] = {
         ("--all",),
         f"1.0 -> 2.19, {', '.join(f'2.{number}' for number in range(19))} added",
     ),
-    "an older version came in place of the newest": (
-        [{"versions": ["1.2.1"]}, {"versions": ["1.2.2"]}],
-        [{"versions": ["1.2.0"]}, {"versions": ["1.2.1"]}],
-        (),
-        "1.2.2 -> 1.2.1 (1.2.1 was there), 1.2.0 added +1 -1",
-    ),
     "no version is left": ([{}, {"versions": []}], [{"versions": []}] * 2, (), "1.0 removed, no version is left -1"),
     "specs without a version are gone": (
         [{}, {"versions": []}],

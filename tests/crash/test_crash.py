@@ -66,15 +66,12 @@ def test_killed_at_every_system_call(any_world: World) -> None:
     assert found.ended > (0.8 if is_shared else 0.9) * len(faults), "a kill that ends nothing tests nothing"
 
 
-def test_no_space_left_at_every_write(world: World) -> None:
-    faults = [(call, number, "error=ENOSPC") for call, number in calls(world, FULL)]
-    found = crash(world, faults, "out of space")
-    assert not found.problems, found.explained
-
-
-def test_the_disk_fails_at_every_flush_and_rename(world: World) -> None:
-    faults = [(call, number, "error=EIO") for call, number in calls(world, BROKEN)]
-    found = crash(world, faults, "input/output errors")
+@pytest.mark.parametrize(
+    ("failing", "error", "title"), [(FULL, "ENOSPC", "out of space"), (BROKEN, "EIO", "input/output errors")]
+)
+def test_the_disk_is_full_or_fails(world: World, failing: tuple[str, ...], error: str, title: str) -> None:
+    """At every write no space is left; at every flush and rename the disk fails."""
+    found = crash(world, [(call, number, f"error={error}") for call, number in calls(world, failing)], title)
     assert not found.problems, found.explained
 
 

@@ -10,13 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from helpers import secret
 from mailservers import free_port
-from servers import Says, serving
+from servers import Says, ask, serving
 from station import DAEMON_CONFIG as CONFIG
 from station import Site, growing, log, running, wait_for
 
@@ -92,10 +91,7 @@ def heard(site: Site, event: str) -> bool:
 
 
 def fetch(site: Site, path: str) -> tuple[int, str]:
-    client = HTTPConnection(read_config(site.file).monitor.listen or "", timeout=60)
-    client.request("GET", path)
-    answer = client.getresponse()
-    return answer.status, answer.read().decode()
+    return ask(read_config(site.file).monitor.listen or "", path)
 
 
 def _restore(state: Path) -> None:
@@ -197,10 +193,9 @@ def test_a_reload_begins_what_is_new(site: Site) -> None:
         wait_for(lambda: heard(site, "config.reloaded"))
 
     def look() -> None:
-        host, _, port = old.rpartition(":")
         assert fetch(site, "/healthz")[0] == 200
         with pytest.raises(ConnectionRefusedError):
-            HTTPConnection(host, int(port), timeout=60).connect()
+            ask(old, "/healthz")
 
     daemon, _ = open_daemon(site)
     with meanwhile(

@@ -7,13 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from helpers import catalogue, records
 from mailservers import Post, free_port, header, post
+from servers import ask
 from station import Site, wait_for
 
 from cachewatch.config.value_types_and_secrets import PostgresAddress
@@ -71,10 +71,7 @@ class Host:
 
     def ask(self, path: str) -> str:
         """Return the status and the answer of the monitor."""
-        client = HTTPConnection(f"127.0.0.1:{self.listen}", timeout=60)
-        client.request("GET", path)
-        answer = client.getresponse()
-        return f"{answer.status} {answer.read().decode()}"
+        return "{} {}".format(*ask(f"127.0.0.1:{self.listen}", path))
 
 
 @pytest.fixture

@@ -16,14 +16,13 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
-from http.client import HTTPConnection
 from pathlib import Path
-from socket import create_server
 
 import click
 from gitservers import hostile_git
-from helpers import catalogue, document, history, record
-from servers import Asked, Says, Server, serving
+from helpers import catalogue, commit, document, history, record
+from mailservers import free_port
+from servers import Asked, Says, Server, ask, serving
 from station import wait_for
 from test_scaling import INDEXES, LOCKS, STATES, TEXTS, names
 from upstream import descendants
@@ -57,10 +56,7 @@ class Answers(threading.Thread):
         while not self.is_over:
             begun = time.monotonic()
             try:
-                client = HTTPConnection("127.0.0.1", self._port, timeout=60)
-                client.request("GET", "/healthz")
-                self.failed += client.getresponse().status != 200
-                client.close()
+                self.failed += ask(f"127.0.0.1:{self._port}", "/healthz")[0] != 200
             except OSError:
                 self.failed += 1
             self.seconds.append(time.monotonic() - begun)
@@ -79,8 +75,7 @@ def main(minutes: float) -> None:
 
 
 def _feed(folder: Path, seconds: float) -> int:
-    with create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     config = folder / "cachewatch.yaml"
     with ExitStack() as stack, (folder / "log").open("wb") as log:
         config.write_text(json.dumps(_configuration(folder, port, stack)), "utf-8")
@@ -223,8 +218,9 @@ def _publish_all(
     number = 0
     for number, (name, files) in enumerate(_hostile(), 1):
         begun = time.monotonic()
-        _commit(folder / "theirs.git", number, files)
-        _commit(folder / "healthy.git", number, {})
+        good = catalogue({"good": [record(1 + number, versions=[_version(number)])]})
+        commit(folder / "theirs.git", {**good, **files}, time.time())
+        commit(folder / "healthy.git", good, time.time())
         waiting = {"healthy", "theirs"}
         while waiting and time.monotonic() < begun + _PATIENCE:
             time.sleep(0.2)
@@ -268,15 +264,6 @@ def _document(name: str, content: bytes) -> Hostile:
 
 def _version(number: int) -> str:
     return f"7.{number:04}"  # none is the beginning of another
-
-
-def _commit(upstream: Path, number: int, more: Mapping[str, bytes]) -> None:
-    files = {**catalogue({"good": [record(1 + number, versions=[_version(number)])]}), **more}
-    commit = b"commit refs/heads/main\ncommitter x <x@x> %d +0000\ndata 1\n.\nfrom refs/heads/main^0\n"
-    stream = commit % int(time.time())
-    for path, content in files.items():
-        stream += b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content)
-    subprocess.run(["git", f"--git-dir={upstream}", "fast-import", "--quiet"], input=stream, check=True)
 
 
 def _told(folder: Path, subscription: str) -> str:

@@ -10,20 +10,17 @@ import pytest
 from model.catalogue import Document, Editor, Step, files_of, last_readable
 from model.sums import Digest, Line, read_digest
 from model.world import Stream
-from station import Site
+from station import Site, config
 
 from hosts.mails import newest, problems
 
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+CONFIG = config("""\
 channels:
   box: {type: maildir, path: "{folder}/box", from: c@example.org, attach: csv}
   files: {type: file, path: "{folder}/files/{subscription}-{key}.{ext}", formats: [json]}
 operators: {channels: []}
 subscriptions: {all: {to: [kim@example.org], channels: [box, files], changes: [all], when: each revision}}
-"""
+""")
 STEPS = (
     (Step("upgrade"), Step("remove", 1, "pb")),
     (Step("break", 0, "pc"), Step("extend", 0, "pa")),

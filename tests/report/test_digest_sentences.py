@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from digests import digest_of, mail, many, read, returned, week
+from digests import called, digest_of, mail, many, read, returned, week
 from helpers import Packages, catalogue, history, record, without
 from msgspec.structs import replace
 
@@ -108,11 +108,7 @@ def test_a_new_tag_is_called_new(tmp_path: Path) -> None:
     """It lacks packages for machines that are named with their operating system."""
     old = {"gpytorch": [record(1, **LINUX)], "keras": [record(2, **LINUX), record(3, **DARWIN)]}
     new = {"keras": [record(2, **LINUX)]}
-    tag = week(tmp_path, old, new)
-    sides = ((tag.report.before, "v0.23"), (tag.report.after, "v0.24"))
-    before, after = (replace(side, tag=name) for side, name in sides)
-    tag = replace(tag, report=replace(tag.report, before=before, after=after))
-    rendered, body = mail(digest_of(tag))
+    rendered, body = mail(digest_of(called(week(tmp_path, old, new), "v0.23", "v0.24")))
     assert "Tag v0.24 is new. Against v0.23: 2 packages gone (1 only for sequoia, aarch64)" in body
     lacks = "you may move to v0.24, unless you need what it lacks: gpytorch, keras (1 only for sequoia, aarch64)."
     assert f"If you use v0.23: {lacks}" in body
@@ -122,9 +118,7 @@ def test_a_new_tag_is_called_new(tmp_path: Path) -> None:
 def test_a_subject_without_room_for_a_machine_says_that_there_is_one(tmp_path: Path) -> None:
     old = {"gpytorch": [record(1, **LINUX), record(2, **DARWIN | {"target": "a" * 30})]}
     tag = week(tmp_path, old, {"gpytorch": [record(1, **LINUX)]})
-    sides = ((tag.report.before, "develop-2026-11-15"), (tag.report.after, "develop-2026-11-22"))
-    before, after = (replace(side, tag=name) for side, name in sides)
-    rendered, _ = mail(digest_of(replace(tag, report=replace(tag.report, before=before, after=after))))
+    rendered, _ = mail(digest_of(called(tag, "develop-2026-11-15", "develop-2026-11-22")))
     assert rendered.title == "develop-2026-11-22 is out: it lacks 1 package for some machines"
 
 

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from digests import NOW, digest_of, held, mail, mail_of, many, needs, read, returned, week
+from digests import NOW, called, digest_of, held, mail, mail_of, many, needs, read, returned, week
 from helpers import catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
@@ -316,10 +316,14 @@ def test_a_subject_names_the_target_that_a_stack_no_longer_has(tmp_path: Path) -
 
 
 def test_a_fall_is_called_a_mistake_wherever_it_is_named(tmp_path: Path) -> None:
-    """In the subject and in the table; a smaller step back is only older."""
-    for version, said in (("1.0.5", "may be a mistake"), ("5.7.0", "older")):
+    """In the subject, the advice and the table; a smaller step back is only older: who means it seldom goes so far."""
+    for version, said, advice in (
+        ("1.0.5", "may be a mistake", ", which may be a mistake,"),
+        ("5.7.0", "older", ", and the catalogue"),
+    ):
         before, after = {"openmpi": [record(1, versions=["5.8.0"])]}, {"openmpi": [record(2, versions=[version])]}
         rendered, body = mail(digest_of(week(tmp_path / version, before, after)))
+        assert f"Only an older version is built now{advice}" in body
         assert rendered.title == f"openmpi 5.8.0 -> {version} ({said})"
         assert body.count("may be a mistake") == (2 if said != "older" else 0)
 
@@ -341,10 +345,8 @@ def test_a_removed_snapshot_is_named_in_the_first_lines(tmp_path: Path) -> None:
 def test_readers_of_a_removed_snapshot_move_to_the_newest_or_to_one_that_has_more(tmp_path: Path) -> None:
     gone = Statement(kind=StatementKind.TAG_REMOVED, name="develop-2026-09-06", kinds=frozenset({Kind.TAG_REMOVED}))
     tag = week(tmp_path, {"zlib": [record(1)], "hip": [record(2)]}, {"zlib": [record(3)]})
-    sides = ((tag.report.before, "develop-2026-09-13"), (tag.report.after, "develop-2026-09-20"))
-    before, after = (replace(side, tag=name) for side, name in sides)
-    report = replace(tag.report, before=before, after=after)
-    _, body = mail(digest_of(replace(tag, report=report, statements=(gone, *tag.statements))))
+    snapshot = called(tag, "develop-2026-09-13", "develop-2026-09-20")
+    _, body = mail(digest_of(replace(snapshot, statements=(gone, *tag.statements))))
     fuller = "develop-2026-09-13, if you need what the new one lacks"
     assert f"move to develop-2026-09-20 (or to {fuller}) and re-concretize." in body
     assert "# to move from an older snapshot to develop-2026-09-20 (or put # develop-2026-09-13 in its place):" in body

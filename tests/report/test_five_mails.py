@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from digests import NOW, digest_of, held, mail, mail_of, many, needs, read, returned, unbuilt, week
+from digests import NOW, called, digest_of, held, mail, mail_of, many, needs, read, returned, unbuilt, week
 from helpers import Record, catalogue, history, record, spec_hash, without
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from cachewatch.core.advice.verbs_and_reasons import Action, Alternative, Becaus
 from cachewatch.core.advice.waits_and_reminders import OpenAction, Remembered
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.statement_kinds import Statement, StatementKind
-from cachewatch.report.digest_and_message_values import RenderedDigest, TagDigest
+from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.report.digests.rendering_and_sizes import render_digest
 
 E4S, RADIUSS, BOTH = (["e4s", "root"], ["radiuss", "root"], ["e4s", "radiuss", "root"])
@@ -116,10 +116,7 @@ def snapshot(tmp_path: Path) -> TagDigest:
     }
     for n, records in enumerate([*old.values()][:6]):
         records.append(record(400 + n, stacks=["rocm", "root"]))
-    found = week(tmp_path, old, new)
-    dated = ((found.report.before, "develop-2026-09-27"), (found.report.after, "develop-2026-11-15"))
-    sides = tuple(replace(side, tag=tag) for side, tag in dated)
-    return replace(found, report=replace(found.report, before=sides[0], after=sides[1]))
+    return called(week(tmp_path, old, new), "develop-2026-09-27", "develop-2026-11-15")
 
 
 def test_a_new_snapshot_lacks_something(snapshot: TagDigest) -> None:
@@ -219,30 +216,24 @@ def test_nothing_is_equal_of_which_no_compiler_is_known(tmp_path: Path) -> None:
 
 def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
     """Where its own hash is gone and the equal build is built by no stack any more, a lock file has to name that first."""
-    for package, version, own, found in (("cuda", "12.8.0", 1, 1), ("hdf5", "1.14", 2, 3)):
-        rendered, body = last_build(tmp_path / package, package, version, own, found)
-        if own == found:
-            assert rendered.title == "1 of 1 binary may be pruned at any time: copy it"
-            reason = "cuda 12.8.0 may be pruned at any time, as no stack builds it any more, and nothing as new would be left. "
-            assert body.startswith(f"To do Copy to a mirror of your own: {reason}")
-            assert (
-                "Commands In the folder of your environment, in this order: OWN= # folder or URL of a mirror of your own (set -e # stop at the first error; leave out what is not for you "
-                ': "${OWN:?}" # remove this line with what needs it spack -e . install # copy it; leave out the next line if you added it already: '
-                'spack -e . mirror add --unsigned own "${OWN:?}" '
-                "spack -e . buildcache push --update-index own )" in body
-            )
-        else:
-            assert rendered.title == "hdf5 1.14: last build in develop may be pruned: re-concretize, copy"
-            assert body.startswith(
-                "To do First require hdf5@1.14; then re-concretize, install, and copy to a mirror of your own: another build of hdf5 1.14 is left in develop "
-                "(that of your lock file is gone), but no stack builds it any more, so that it may be pruned at any time."
-            )
-
-
-def last_build(folder: Path, package: str, version: str, own: int, found: int) -> tuple[RenderedDigest, str]:
-    """Return the mail about a binary of an environment of which the build `found` is the last, and no stack builds it."""
-    here, known = held((package, found, version)), Known(met=frozenset({spec_hash(own)}))
-    return mail_of(folder, needs((package, own, version)), here, unbuilt(here), known=known)
+    known, cuda = Known(met=frozenset(map(spec_hash, (1, 2)))), ("cuda", 1, "12.8.0")
+    rendered, body = mail_of(tmp_path / "own", needs(cuda), held(cuda), unbuilt(held(cuda)), known=known)
+    assert rendered.title == "1 of 1 binary may be pruned at any time: copy it"
+    reason = "cuda 12.8.0 may be pruned at any time, as no stack builds it any more, and nothing as new would be left. "
+    assert body.startswith(f"To do Copy to a mirror of your own: {reason}")
+    assert (
+        "Commands In the folder of your environment, in this order: OWN= # folder or URL of a mirror of your own (set -e # stop at the first error; leave out what is not for you "
+        ': "${OWN:?}" # remove this line with what needs it spack -e . install # copy it; leave out the next line if you added it already: '
+        'spack -e . mirror add --unsigned own "${OWN:?}" '
+        "spack -e . buildcache push --update-index own )" in body
+    )
+    equal = held(("hdf5", 3, "1.14"))
+    rendered, body = mail_of(tmp_path / "equal", needs(("hdf5", 2, "1.14")), equal, unbuilt(equal), known=known)
+    assert rendered.title == "hdf5 1.14: last build in develop may be pruned: re-concretize, copy"
+    assert body.startswith(
+        "To do First require hdf5@1.14; then re-concretize, install, and copy to a mirror of your own: another build of hdf5 1.14 is left in develop "
+        "(that of your lock file is gone), but no stack builds it any more, so that it may be pruned at any time."
+    )
 
 
 def test_what_is_gone_since_earlier_is_required_before_re_concretizing(tmp_path: Path) -> None:
@@ -391,15 +382,6 @@ def test_what_is_no_longer_built_is_named_in_what_to_do(tmp_path: Path) -> None:
     old = {f"p{n}": [record(n), record(50 + n, compiler="llvm@15.0.0")] for n in range(6)}
     _, body = mail(digest_of(week(tmp_path, old, {name: found[:1] for name, found in old.items()})))
     assert "Re-concretize if you use llvm 15.0.0: p0, p1, p2, 3 more." in body
-
-
-def test_a_version_that_falls_far_may_be_a_mistake(tmp_path: Path) -> None:
-    """Whoever downgrades on purpose seldom goes below the first number."""
-    older, newer = ({"openmpi": [record(n, versions=[v])]} for n, v in ((1, "5.8.0"), (2, "1.0.5")))
-    far = week(tmp_path / "far", older, newer)
-    near = week(tmp_path / "near", {"hip": [record(1, versions=["6.4.0"])]}, {"hip": [record(2, versions=["6.2.4"])]})
-    assert "Only an older version is built now, which may be a mistake," in mail(digest_of(far))[1]
-    assert "Only an older version is built now, and the catalogue" in mail(digest_of(near))[1]
 
 
 def test_a_filter_of_stacks_does_not_widen_what_is_only_built_in_an_older_version(tmp_path: Path) -> None:

@@ -54,11 +54,6 @@ def no_answer_can_be_written(site: Site) -> Iterator[None]:
         connection.execute("DROP TRIGGER full")
 
 
-def mails(site: Site) -> dict[str, Delivery]:
-    """Return the first delivery by mail to each reader."""
-    return {each.target.partition("@")[0]: each for each in reversed(site.deliveries()) if each.channel == "mail"}
-
-
 def claimed(context: Context) -> Delivery:
     """Begin to send a mail, and get no further."""
     with context.database.write() as connection:
@@ -78,7 +73,7 @@ def test_an_answer_that_cannot_be_written_is_kept_and_written_when_it_can(
         for _ in range(3):
             with pytest.raises(StateError, match="database or disk is full"):
                 deliver(context, "mail")
-        assert mails(site)["kim"].state is DeliveryState.SENDING
+        assert site.mails()["kim"].state is DeliveryState.SENDING
     deliver(context, "mail")
     assert [received.recipient for received in server.received].count("kim@example.org") == 1
     assert {each.state for each in site.deliveries()} == {DeliveryState.SENT}
@@ -99,7 +94,7 @@ def test_what_a_process_that_ended_had_in_hand_goes_out_again_first(site: Site, 
     with site.open().database.read() as connection:
         history = [event for _, event, _ in deliveries.history(connection, lost.id)]
     assert history[-2:] == ["interrupted", "sent"]
-    assert mails(site)["kim"].may_have_arrived
+    assert site.mails()["kim"].may_have_arrived
     (event,) = [event for event in site.events() if event["event"] == "deliveries.interrupted"]
     assert (event["channel"], event["count"]) == ("mail", 1)
 
@@ -115,12 +110,12 @@ def test_what_another_host_had_is_sent_later(site: Site, server: Post, monkeypat
     site.now -= timedelta(days=30)
     longest = longest_attempt(context.config.channels["mail"])
     site.run(later=HOUR)
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": "queued", "lee": "sent"}
-    assert mails(site)["kim"].due == site.now + longest
+    assert {name: each.state for name, each in site.mails().items()} == {"kim": "queued", "lee": "sent"}
+    assert site.mails()["kim"].due == site.now + longest
     site.run(later=longest - timedelta(seconds=1))
-    assert mails(site)["kim"].state is DeliveryState.QUEUED
+    assert site.mails()["kim"].state is DeliveryState.QUEUED
     site.run(later=timedelta(seconds=1))
-    assert mails(site)["kim"].state is DeliveryState.SENT
+    assert site.mails()["kim"].state is DeliveryState.SENT
 
 
 def test_the_command_shows_who_sends_and_takes_force(site: Site, run: Run) -> None:
@@ -131,4 +126,4 @@ def test_the_command_shows_who_sends_and_takes_force(site: Site, run: Run) -> No
     assert "  being sent by here/1/a since 2025-" in run("deliveries", "show", *options).output
     assert "is being sent by here/1/a" in run("deliveries", "retry", *options).error_of(2)
     assert run("deliveries", "retry", "--force", *options).output == f"{found.id}: due now\n"
-    assert mails(site)["kim"].state is DeliveryState.QUEUED
+    assert site.mails()["kim"].state is DeliveryState.QUEUED

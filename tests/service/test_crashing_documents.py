@@ -2,14 +2,14 @@
 
 import os
 import signal
-import socket
 from contextlib import suppress
 from functools import partial
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from helpers import catalogue, record, records
+from mailservers import free_port
+from servers import ask
 from station import DAEMON_CONFIG as CONFIG
 from station import DAY, Site, log, running, wait_for
 from upstream import descendants
@@ -77,8 +77,7 @@ def test_one_that_takes_too_long_is_unread_and_not_read_again(tmp_path: Path, mo
 @pytest.mark.usefixtures("loopback")
 def test_a_daemon_answers_and_ends_while_it_reads_the_worst(tmp_path: Path) -> None:
     """It says that it is well while the first of many is in hand, and a signal ends it before that is read."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     heavy = {f"_cache/develop/heavy-{n}/specs.md": HEAVY + b"%d" % n for n in range(9)}
     made = site(tmp_path, pa("7.1", 10), heavy, port=port)
     with running(made, "daemon") as daemon:
@@ -86,10 +85,7 @@ def test_a_daemon_answers_and_ends_while_it_reads_the_worst(tmp_path: Path) -> N
         made.publish(1)
         wait_for(lambda: is_at_work(daemon.pid), seconds=60)
         for _ in range(20):
-            client = HTTPConnection("127.0.0.1", port, timeout=60)
-            client.request("GET", "/healthz")
-            assert client.getresponse().status == 200
-            client.close()
+            assert ask(f"127.0.0.1:{port}", "/healthz")[0] == 200
         assert is_at_work(daemon.pid), "it is still being read"
         daemon.send_signal(signal.SIGTERM)
         assert daemon.wait(120) == 0

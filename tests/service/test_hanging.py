@@ -142,8 +142,7 @@ def test_a_pass_delivers_what_answered_and_waits_for_the_rest(tmp_path: Path) ->
     with silence() as (address, server):
         watch(site, address, 6)
         with running(site, "once") as process:
-            wait_for(lambda: server.held == 6)
-            wait_for(lambda: told(site, "ml") == 1)
+            wait_for(lambda: (server.held, told(site, "ml")) == (6, 1))
             assert process.poll() is None
             assert told(site, "both") == 0
             server.is_over.set()
@@ -167,8 +166,7 @@ def test_what_waits_to_be_sent_does_not_wait_for_the_only_source(tmp_path: Path)
         path = tmp_path / "cachewatch.yaml"
         path.write_text(path.read_text().replace(f"{tmp_path}/upstream.git", f"{address}/upstream.git"))
         with running(site, "once") as process:
-            wait_for(lambda: told(site, "ml") == 1)
-            wait_for(lambda: server.held == 1)
+            wait_for(lambda: (server.held, told(site, "ml")) == (1, 1))
             assert process.poll() is None
             server.is_over.set()
             assert process.wait(120) == 3

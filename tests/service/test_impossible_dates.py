@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 import readers
 from conftest import Run
-from helpers import START, catalogue, records
+from helpers import START, catalogue, commit, records
 from station import Site, begun
 
-from cachewatch.git.writing_revisions import data_of
 from cachewatch.operators.status_problems_explanations import read_status
 
 YEAR_10000 = 253402300800
@@ -23,20 +22,17 @@ def site(tmp_path: Path) -> Site:
     return begun(tmp_path, [catalogue(BASE)], CONFIG)
 
 
-def commit(site: Site, seconds: int, package: str) -> None:
-    """Let upstream publish a revision of this date."""
-    path, content = next(iter(catalogue({package: records([len(package) + 10])}).items()))
-    head = f"commit refs/heads/main\ncommitter x <x@example.org> {seconds} +0000\n".encode() + data_of(b"later")
-    file = f"from refs/heads/main^0\nM 100644 inline {path}\n".encode() + data_of(content)
-    site.fast_import(head + file)
+def publish(site: Site, seconds: float, package: str) -> None:
+    """Let upstream have a revision of this date."""
+    commit(site.upstream, catalogue({package: records([len(package) + 10])}), seconds)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [YEAR_10000, 2**62])
 def test_a_revision_of_the_year_10000_is_reported_and_its_date_is_named(site: Site, seconds: int) -> None:
-    commit(site, seconds, "new-package")
+    publish(site, seconds, "new-package")
     assert site.run(later=timedelta(hours=1)).failed_digests == 0
-    commit(site, int(START.timestamp()) + 86400, "next")
+    publish(site, START.timestamp() + 86400, "next")
     assert site.run(later=timedelta(hours=1)).failed_digests == 0
     first, second = (" ".join(text.split()) for text in site.told())
     assert "new-package" in first
@@ -47,14 +43,14 @@ def test_a_revision_of_the_year_10000_is_reported_and_its_date_is_named(site: Si
 
 def test_a_source_with_an_impossible_date_may_still_become_silent(site: Site) -> None:
     """How old its newest data is, is then counted from when it was first seen."""
-    commit(site, YEAR_10000, "new-package")
+    publish(site, YEAR_10000, "new-package")
     site.run(later=timedelta(hours=1))
     site.run(later=timedelta(days=5))
     assert [alert.kind for alert in read_status(site.open()).alerts] == ["source-stale"]
 
 
 def test_a_diff_shows_the_nearest_date_that_there_is(site: Site, run: Run) -> None:
-    commit(site, YEAR_10000, "new-package")
+    publish(site, YEAR_10000, "new-package")
     done = run("diff", "main~1", "main", "--repo", site.upstream)
     assert done.exit_code in (0, 1)
     assert "30 Dec 9999" in done.output

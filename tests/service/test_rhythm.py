@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import readers
-from helpers import START, catalogue, records
+from helpers import START, catalogue, commit, records
 from station import Site
 
 DAY, WEEK = timedelta(days=1), timedelta(weeks=1)
@@ -20,15 +20,6 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path, [catalogue({"zlib": records(range(3))})], CONFIG)
 
 
-def publish(site: Site, at: datetime, number: int) -> None:
-    """Let upstream have a new revision of that time."""
-    (content,) = catalogue({"zlib": records(range(3 + number))}).values()
-    head = f"commit refs/heads/main\ncommitter x <x@example.org> {int(at.timestamp())} +0000\ndata 0\n"
-    tip = "from refs/heads/main^0\n" if number else ""
-    body = f"{tip}M 100644 inline _cache/develop/zlib/specs.md\ndata {len(content)}\n"
-    site.fast_import(head.encode() + body.encode() + content + b"\n")
-
-
 def weekly_mails(site: Site, times: list[datetime]) -> list[str]:
     """Publish at these times, make a pass each Sunday, and return what readers were told, each in a line."""
     waiting, end = list(enumerate(times, 1)), times[-1] + WEEK
@@ -36,7 +27,7 @@ def weekly_mails(site: Site, times: list[datetime]) -> list[str]:
     while site.now < end:
         while waiting and waiting[0][1] <= site.now:
             number, at = waiting.pop(0)
-            publish(site, at, number)
+            commit(site.upstream, catalogue({"zlib": records(range(3 + number))}), at.timestamp())
         site.run()
         site.now += WEEK
     return [" ".join(text.split()) for text in site.told()]

@@ -1,14 +1,13 @@
 """Bits that flip in the stored bytes of one delivery or digest: that one is set aside, the rest goes on."""
 
 import random
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from conftest import Run
+from helpers import opened
 from mailservers import Post, free_port, post
 from station import MAIL_CONFIG, Site, growing
 
@@ -16,7 +15,7 @@ from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.operators import alerts_summary_actions
 from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
-from cachewatch.store.deliveries import Delivery, DeliveryState
+from cachewatch.store.deliveries import DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -32,7 +31,7 @@ CONFIG = (
 def site(tmp_path: Path) -> Site:
     """A digest for two readers waits for a mail server; it is in the feed."""
     made = told_of(Site(tmp_path, STATES), 1, limit=5000)
-    assert {name: each.state for name, each in mails(made).items()} == {"kim": "deferred", "lee": "queued"}
+    assert {name: each.state for name, each in made.mails().items()} == {"kim": "deferred", "lee": "queued"}
     return made
 
 
@@ -64,10 +63,6 @@ def configure(site: Site, port: int | None = None, *, limit: int = 5000) -> None
     site.configure(CONFIG.replace("{port}", str(port or free_port())).replace("{limit}", str(limit)))
 
 
-def mails(site: Site) -> dict[str, Delivery]:
-    return {each.target.partition("@")[0]: each for each in site.deliveries() if each.channel == "mail"}
-
-
 def keys(site: Site) -> list[str]:
     with site.open().database.read() as connection:
         return [record.key for record in digests.all_held(connection)]
@@ -76,7 +71,7 @@ def keys(site: Site) -> list[str]:
 def flip(site: Site, table: str, column: str, where: str, dice: random.Random | None = None) -> None:
     """Turn over one bit of a stored value."""
     dice = dice or random.Random(7)
-    with closing(sqlite3.connect(site.folder / "state" / "cachewatch.db")) as connection, connection:
+    with opened(site.folder / "state" / "cachewatch.db") as connection:
         for number, value in connection.execute(f"SELECT rowid, {column} FROM {table} WHERE {where}").fetchall():
             damaged = bytearray(value)
             damaged[dice.randrange(len(damaged))] ^= 1 << dice.randrange(8)
@@ -84,7 +79,7 @@ def flip(site: Site, table: str, column: str, where: str, dice: random.Random | 
 
 
 def execute(site: Site, statement: str) -> None:
-    with closing(sqlite3.connect(site.folder / "state" / "cachewatch.db")) as connection, connection:
+    with opened(site.folder / "state" / "cachewatch.db") as connection:
         connection.execute(statement)
 
 
@@ -94,10 +89,10 @@ def test_damaged_bytes_are_a_dead_letter(site: Site, server: Post, run: Run, wha
     where = "target = 'kim@example.org'" if what == "deliveries" else "1"
     flip(site, what, "payload" if what == "deliveries" else "content", where)
     with site.open().database.read() as connection, pytest.raises(DamagedRow, match="delivery 1: its stored bytes are"):
-        deliveries.message(connection, mails(site)["kim"].id)
+        deliveries.message(connection, site.mails()["kim"].id)
     assert run("once", "--config", site.file).exit_code == 7
     lee = DeliveryState.SENT if what == "deliveries" else DeliveryState.DEAD
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": DeliveryState.DEAD, "lee": lee}
+    assert {name: each.state for name, each in site.mails().items()} == {"kim": DeliveryState.DEAD, "lee": lee}
     assert "a digest could not be delivered to kim@example.org" in site.notices()
     config = ("--config", site.file)
     for command in (["list"], ["list", "--dead"], ["show", "1"]):
@@ -108,7 +103,7 @@ def test_damaged_bytes_are_a_dead_letter(site: Site, server: Post, run: Run, wha
 
 
 def test_what_was_dropped_is_not_retried_where_its_bytes_were_deleted(site: Site, server: Post) -> None:
-    kim = mails(site)["kim"]
+    kim = site.mails()["kim"]
     execute(site, f"UPDATE deliveries SET state = 'dropped', payload = x'' WHERE id = {kim.id}")
     with pytest.raises(UsageError, match="its text was deleted"):
         alerts_summary_actions.retry(site.open(), kim.id)
@@ -172,7 +167,7 @@ def test_other_columns(site: Site, run: Run, column: str, value: str, state: Del
 
 def _play(site: Site, server: Post, run: Run, damage: str, state: DeliveryState) -> dict[str, DeliveryState]:
     """Damage the delivery to kim, go on, and return what became of both."""
-    before = mails(site)
+    before = site.mails()
     execute(site, f"UPDATE deliveries SET {damage} WHERE id = {before['kim'].id}")
     config = ("--config", site.file)
     for command in (["status"], ["deliveries", "list"], ["deliveries", "show", "1"]):
@@ -194,4 +189,4 @@ def test_a_delivery_whose_state_is_damaged_failed_and_the_check_names_it(site: S
     checked = run("state", "check", *config)
     assert "delivery 1: its state is damaged" in checked.output + checked.error
     assert run("deliveries", "retry", "1", *config).exit_code == 0
-    assert mails(site)["kim"].state is DeliveryState.QUEUED
+    assert site.mails()["kim"].state is DeliveryState.QUEUED

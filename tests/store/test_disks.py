@@ -8,13 +8,13 @@ import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from helpers import catalogue, records
 from mailservers import free_port, talking
+from servers import ask
 from station import CONFIG, Site, log, running, wait_for
 
 _MEBI = 1 << 20
@@ -114,11 +114,11 @@ def test_a_full_disk_under_a_daemon_is_said_once_for_each_job(site: Site, disk: 
         wait_for(lambda: "stream.begun" in log(site))
         fill(disk / "ballast", disk)
         site.publish(1)
-        wait_for(lambda: "failing: poll public" in healthz(listen))
+        wait_for(lambda: "failing: poll public" in ask(listen, "/healthz")[1])
         seen = [line.split(" ", 1)[1] for line in log(site).splitlines() if "source.polled" not in line]
         (disk / "ballast").unlink()
         wait_for(lambda: len(list((site.folder / "out" / "ml").glob("*.txt"))) == 1, seconds=60)
-        wait_for(lambda: healthz(listen).startswith("ok"))
+        wait_for(lambda: ask(listen, "/healthz")[1].startswith("ok"))
         daemon.send_signal(signal.SIGTERM)
         assert daemon.wait(120) == 0
     assert len(seen) == len(set(seen))
@@ -134,13 +134,6 @@ def fill(ballast: Path, disk: Path) -> None:
         os.posix_fallocate(file.fileno(), 0, os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize - _MEBI)
         while True:
             file.write(b"x" * 4096)
-
-
-def healthz(listen: str) -> str:
-    """Return what the daemon says of itself."""
-    client = HTTPConnection(listen, timeout=60)
-    client.request("GET", "/healthz")
-    return client.getresponse().read().decode()
 
 
 def test_a_read_only_disk_is_named(site: Site, disk: Path, run: Run) -> None:
