@@ -87,10 +87,12 @@ def signature(**values: Any) -> Signature:
     return Signature(**(defaults | values))
 
 
-def catalogue(packages: Mapping[str, list[Record]], tag: str = "develop") -> dict[str, bytes]:
+def catalogue(
+    packages: Mapping[str, list[Record]], tag: str = "develop", layout: str = "_cache/{tag}/{package}/specs.md"
+) -> dict[str, bytes]:
     """Return the files of one tag."""
     return {
-        f"_cache/{tag}/{package}/specs.md": document(found, package=package, tag=tag)
+        layout.format(tag=tag, package=package): document(found, package=package, tag=tag)
         for package, found in packages.items()
     }
 
@@ -197,7 +199,7 @@ def without(packages: Packages, stack: str) -> Packages:
 
 def flat(state: Mapping[str, list[Record]], ending: str = "md") -> dict[str, bytes]:
     """Return the files of a folder with a document for each package."""
-    return {f"{package}.{ending}": document(found, package=package) for package, found in state.items()}
+    return catalogue(state, layout=f"{{package}}.{ending}")
 
 
 def history(folder: Path, *states: Mapping[str, bytes]) -> Path:

@@ -5,6 +5,7 @@ import email.policy
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,19 @@ def texts(value: Any) -> Iterator[str]:
         yield value
     for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from texts(one)
+
+
+def elements(html: str) -> set[str]:
+    """Name all elements of `html`, which has no script in an attribute."""
+    found: set[str] = set()
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found.add(tag)
+            assert not any(name.startswith("on") for name, _ in attrs)
+
+    Reader().feed(html)
+    return found
 
 
 def rendered(number: int = 0, **values: Any) -> RenderedDigest:

@@ -16,13 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import click
 from archives import unpack
 from helpers import catalogue, history, without
 from scripted import NAMES, again, packages
-from tools import program
-
-from cachewatch.cli import cli
+from tools import all_commands, program
 
 NOW = "2025-07-01 12:00:00"
 _STATES = ("1-initial", "2-package-added", "3-version-bump", "4-variant-flip", "7-full-rebuild", "8-second-compiler")
@@ -131,7 +128,7 @@ class World:
     def helps(self) -> Iterator[Run]:
         """Yield the help of every command."""
         yield Run("help/cachewatch", ("--help",), self.scratch)
-        for words in _commands(cli, ()):
+        for words, _ in all_commands():
             yield Run(f"help/{'-'.join(words)}", (*words, "--help"), self.scratch)
 
     def loaded(self, demo: Catalogue) -> Iterator[Run]:
@@ -216,15 +213,6 @@ with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), cont
 names = {name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
 print(*sorted(name for name in names if not name.startswith("_")), sep="\\n")
 """
-
-
-def _commands(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        yield (*words, name)
-        if isinstance(command, click.Group):
-            yield from _commands(command, (*words, name))
 
 
 def _questions(of: Catalogue) -> Iterable[tuple[str, ...]]:

@@ -64,6 +64,11 @@ class Server:
             self._process.send_signal(how)
             self._process.wait(60)
 
+    def cut_off(self, owner: str) -> None:
+        """End the session of a process, as when its host is cut off or said nothing for too long."""
+        query = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = {}"
+        self.admin(sql.SQL(query).format(f"cachewatch {owner}"[:63]))
+
     def new(self, like: PostgresAddress | None = None) -> PostgresAddress:
         """Make an empty database, or a copy of one that nobody is connected to."""
         name = f"test_{next(_numbers)}"

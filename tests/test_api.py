@@ -8,9 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import typing
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -192,20 +192,14 @@ def test_every_tag_has_a_changeset(demo_repository: Path) -> None:
 
 def test_threads(demo_repository: Path) -> None:
     """Each with a catalogue of its own."""
-    found: list[list[cachewatch.PackageChange]] = []
 
-    def work() -> None:
+    def work() -> list[cachewatch.PackageChange]:
         with cachewatch.open(demo_repository) as catalogue:
-            found.append([change for each in catalogue.diff("HEAD~1") for change in each])
+            return [change for each in catalogue.diff("HEAD~1") for change in each]
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert len(found) == 3
-    assert found[0] == found[1] == found[2]
+    with ThreadPoolExecutor(3) as pool:
+        first, second, third = (each.result() for each in [pool.submit(work) for _ in range(3)])
+    assert first == second == third
 
 
 def test_values_cross_to_other_processes(demo_repository: Path) -> None:

@@ -3,10 +3,13 @@
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import click
 import pytest
+
+from cachewatch.cli import cli
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cachewatch-tests"
 # Where programs are that may not be in the PATH.
@@ -35,6 +38,18 @@ def need(file: Path, name: str) -> Path:
     if not file.is_file():
         pytest.skip(_MISSING + name)
     return file
+
+
+def all_commands(
+    group: click.Group = cli, words: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield every command and group of commands below a group, by its words."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        if (command := group.get_command(context, name)) is not None:
+            yield (*words, name), command
+            if isinstance(command, click.Group):
+                yield from all_commands(command, (*words, name))
 
 
 def finding_commands() -> dict[str, str]:

@@ -1,26 +1,16 @@
 """The help: commands by purpose, without loading them; defaults, and examples that are true."""
 
 import shlex
-from collections.abc import Iterator
 
 import click
 import pytest
 from conftest import ROOT, Run
+from tools import all_commands
 
 from cachewatch.cli import cli, commands
 
-
-def leaves(group: click.Group = cli, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
-    """Yield every command that does something, by its words."""
-    for name in group.list_commands(click.Context(group)):
-        command = group.get_command(click.Context(group), name)
-        if isinstance(command, click.Group):
-            yield from leaves(command, (*words, name))
-        elif command is not None:
-            yield " ".join((*words, name)), command
-
-
-LEAVES = dict(leaves())
+# Every command that does something, by its words.
+LEAVES = {" ".join(words): command for words, command in all_commands() if not isinstance(command, click.Group)}
 
 
 def test_commands_stand_by_purpose(run: Run) -> None:

@@ -3,11 +3,10 @@
 import re
 from pathlib import Path
 
-import click
 import pytest
 from conftest import Run
+from tools import all_commands
 
-from cachewatch.cli import cli
 from cachewatch.report.diff_blocks_and_colours import Palette, wrapped
 
 WIDTHS = (60, 80, 120)
@@ -45,20 +44,10 @@ COLOURED = {
 }
 
 
-def _all_commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    context = click.Context(group)
-    found = [path]
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        here = (*path, name)
-        found += _all_commands(command, here) if isinstance(command, click.Group) else [here]
-    return found
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 def test_help_fits(run: Run, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    for command in _all_commands(cli):
+    for command in ((), *dict(all_commands())):
         text = run(*command, "--help").output
         assert max(map(len, text.splitlines())) <= width, command
         if width == 80:

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,29 +56,24 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 @contextlib.contextmanager
 def meanwhile(*steps: Callable[[], None]) -> Iterator[None]:
     """Do the steps in a thread, since signals are for the main one; stop the daemon whatever happens."""
-    problems: list[BaseException] = []
 
     def go() -> None:
         try:
             for step in steps:
                 step()
-        except BaseException as error:  # noqa: BLE001  raised again below
-            problems.append(error)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 
     kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-    thread = threading.Thread(target=go)
-    thread.start()
     try:
-        yield
+        with ThreadPoolExecutor() as pool:
+            done = pool.submit(go)
+            yield
     finally:
-        thread.join()
         signal.set_wakeup_fd(-1)
         for number, handler in kept.items():
             signal.signal(number, handler)
-    if problems:
-        raise problems[0]
+    done.result()
 
 
 def open_daemon(site: Site) -> tuple[Daemon, Context]:

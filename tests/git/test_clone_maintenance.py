@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -115,33 +116,22 @@ def fetches(folder: Path) -> list[int]:
 def test_a_stalled_fetch_holds_up_neither_a_pin_nor_the_end_of_the_service(upstream: Upstream, folder: Path) -> None:
     """Digests are made meanwhile; a fetch that is interrupted ends at once, and is an error like any other."""
     diagnostics = Faults()
-    with smart_http(upstream.path.parent, diagnostics) as address:
+    with smart_http(upstream.path.parent, diagnostics) as address, ThreadPoolExecutor() as pool:
         clone = ServiceClone(folder, f"{address}/upstream.git", timeout=60)
         first = clone.update().after
         upstream.commit(specs(11))
         diagnostics.stall = True
-        caught: list[SourceError] = []
-
-        def update() -> None:
-            try:
-                clone.update()
-            except SourceError as error:
-                caught.append(error)
-
-        thread = threading.Thread(target=update)
-        thread.start()
+        updating = pool.submit(clone.update)
         wait_for(lambda: diagnostics.stalled > 0)
         other = ServiceClone(folder, f"{address}/upstream.git", timeout=60)
         other.pin(first)
         assert other.pins() == {first}
         other.unpin(first)
-        assert thread.is_alive()
-        begin = time.monotonic()
+        assert not updating.done()
         interrupt()
-        thread.join(500)
-        assert time.monotonic() - begin < 120
-    (error,) = caught
-    assert error.is_transient
+        with pytest.raises(SourceError) as raised:
+            updating.result(120)
+    assert raised.value.is_transient
 
 
 def test_pins_made_during_a_clone_are_kept(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,24 +402,23 @@ def test_what_a_user_of_the_machine_can_see(
     monkeypatch.setenv("https_proxy", "http://user:canary@127.0.0.1:1")
     caplog.set_level(logging.DEBUG)
     diagnostics = Faults()
-    with smart_http(upstream.path.parent, diagnostics) as address:
+    with smart_http(upstream.path.parent, diagnostics) as address, ThreadPoolExecutor() as pool:
         ServiceClone(folder, f"{address}/upstream.git", timeout=120).update()
         clone = ServiceClone(folder, f"{address}/upstream.git", timeout=120)
         upstream.commit(specs(11))
         diagnostics.stall = True
-        seen: list[str] = []
-        watcher = threading.Thread(target=_watch, args=(seen, diagnostics))
-        watcher.start()
+        watching = pool.submit(_watch, diagnostics)
         with pytest.raises(SourceError):
             clone.update()
-        watcher.join()
+        seen = watching.result()
     assert folder.stat().st_mode & 0o077 == 0
     assert seen
     assert not any("canary" in command for command in seen)
     assert "canary" not in caplog.text
 
 
-def _watch(seen: list[str], diagnostics: Faults) -> None:
+def _watch(diagnostics: Faults) -> list[str]:
     wait_for(lambda: diagnostics.stalled > 0)
-    seen += [command for command in processes("source.git") if "fetch" in command]
+    seen = [command for command in processes("source.git") if "fetch" in command]
     interrupt()
+    return seen

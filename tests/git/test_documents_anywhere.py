@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import document, history, record, records, spec_hash, write
+from helpers import catalogue, document, history, record, records, spec_hash, write
 from upstream import git
 
 from cachewatch.git import trees
@@ -25,8 +25,7 @@ TWO_STATES = (
 
 
 def _state(layout: str, packages: Mapping[str, Any], tag: str = "develop") -> dict[str, bytes]:
-    files = {name: document(found, package=name, tag=tag) for name, found in packages.items()}
-    return README | {layout.format(tag=tag, package=name): content for name, content in files.items()}
+    return README | catalogue(packages, tag, layout)
 
 
 def _diff(run: Run, *arguments: object) -> dict[str, Any]:

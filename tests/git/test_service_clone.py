@@ -1,6 +1,6 @@
 """A clone of our own that is fed for months: what it takes, what it keeps, and what breaks it."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -202,18 +202,9 @@ def test_a_shallow_upstream_is_never_called_rewritten(upstream: Upstream, folder
 
 
 def test_two_at_once_take_turns(upstream: Upstream, folder: Path) -> None:
-    results: list[object] = []
-
-    def update() -> None:
-        results.append(ServiceClone(folder, upstream.url).update().after)
-
-    threads = [threading.Thread(target=update) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(results)) == 1
-    assert len(results) == 4
+    with ThreadPoolExecutor(4) as pool:
+        updates = [pool.submit(ServiceClone(folder, upstream.url).update) for _ in range(4)]
+    assert len({each.result().after for each in updates}) == 1
 
     with clone_locks_and_disk_space.locked(folder, seconds=1), pytest.raises(SourceError, match="another cachewatch"):
         ServiceClone(folder, upstream.url, timeout=0.2).update()

@@ -4,13 +4,13 @@ import csv
 import io
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from digests import digest_of, read
 from helpers import catalogue, history, record
+from outgoing import elements
 
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.report.digest_and_message_values import MAX_HTML, RenderedDigest
@@ -221,19 +221,6 @@ def test_a_page(run: Run, repository: Path, most: tuple[str, ...]) -> None:
     assert "x-cw" not in elements(page)
     assert page.count("<script>") == 1
     assert re.findall(r'(?:src|href)="([^"]*)"', page) == ["#changes"]
-
-
-def elements(html: str) -> set[str]:
-    """Name all elements of `html`."""
-    found: set[str] = set()
-
-    class Reader(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            found.add(tag)
-            assert not any(name.startswith("on") for name, _ in attrs)
-
-    Reader().feed(html)
-    return found
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\u200b"])

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,13 +22,12 @@ SMALL = Limits(megabytes=100, seconds=1, seconds_per_megabyte=0)
 def another_thread() -> Iterator[None]:
     """Let this process have one, so that it cannot fork."""
     is_over = threading.Event()
-    thread = threading.Thread(target=is_over.wait)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
+    with ThreadPoolExecutor() as pool:
+        pool.submit(is_over.wait)
+        try:
+            yield
+        finally:
+            is_over.set()
 
 
 @pytest.fixture(params=["forked", "from a server"])

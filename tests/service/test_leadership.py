@@ -11,7 +11,6 @@ import pytest
 from helpers import catalogue, records
 from msgspec.structs import replace
 from postgres import Server
-from psycopg import sql
 from station import CONFIG, Site
 
 from cachewatch.config.value_types_and_secrets import PostgresAddress
@@ -53,11 +52,6 @@ def takes_over(other: PostgresDatabase) -> bool:
         return False
 
 
-def cut_off(context: Context, postgres: Server) -> None:
-    query = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = {}"
-    postgres.admin(sql.SQL(query).format(f"cachewatch {context.owner}"[:63]))
-
-
 def test_a_pass_that_takes_long_goes_on_to_lead(context: Context, other: PostgresDatabase) -> None:
     with leading(context):
         end = time.monotonic() + 3
@@ -75,7 +69,7 @@ def test_who_was_overtaken_waits_and_begins_anew(context: Context, other: Postgr
     found.look()
     assert (found.is_ours, began) == (True, ["begun"])
     assert read_status(context).leader == context.owner
-    cut_off(context, postgres)
+    postgres.cut_off(context.owner)
     assert takes_over(other)
     found.look()
     assert (found.is_ours, found.other) == (False, OTHER)
@@ -89,7 +83,7 @@ def test_a_job_stores_nothing_from_before_another(context: Context, other: Postg
     found = Leadership(context, lambda: None)
 
     def overtaken() -> None:
-        cut_off(context, postgres)
+        postgres.cut_off(context.owner)
         assert takes_over(other)
         other.close()
         with ThreadPoolExecutor(1) as lead:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from helpers import document, history, record, records, write
+from helpers import catalogue, document, history, record, records, write
 from station import HOUR, OPEN_CONFIG, Site, begun
 
 from cachewatch.config.reading_showing_warnings import read_config
@@ -21,10 +21,7 @@ LAYOUTS = ("{package}.md", "docs/{tag}/{package}.txt", "_cache/{tag}/{package}/s
 
 
 def _state(layout: str, packages: dict[str, list[dict[str, object]]]) -> dict[str, bytes]:
-    files = {
-        layout.format(tag="develop", package=name): document(found, package=name) for name, found in packages.items()
-    }
-    return files | {"README.md": b"# read me"}
+    return catalogue(packages, layout=layout) | {"README.md": b"# read me"}
 
 
 def _without_day(text: str) -> str:

@@ -88,14 +88,12 @@ def test_who_only_reads_makes_no_tables(address: PostgresAddress) -> None:
 
 def test_who_only_reads_cannot_write(address: PostgresAddress) -> None:
     open_database(address).close()
-    with closing(open_to_read(address)) as database:
-
-        def write() -> None:
-            with database.read() as connection:
-                health.count(connection, Counter("seen"))
-
-        with pytest.raises(StateError, match="read-only transaction"):
-            write()
+    with (
+        closing(open_to_read(address)) as database,
+        pytest.raises(StateError, match="read-only transaction"),
+        database.read() as connection,
+    ):
+        health.count(connection, Counter("seen"))
 
 
 def test_several_that_make_the_tables_at_once_take_turns(address: PostgresAddress) -> None:
@@ -133,14 +131,9 @@ def test_times_are_moments_in_utc(database: PostgresDatabase) -> None:
 def test_a_writer_that_waits_too_long_is_told_why(address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(PostgresDatabase(address)) as first:
         monkeypatch.setattr(postgresql, "_SESSION", [each.replace("10s", "50ms") for each in postgresql._SESSION])
-        with closing(PostgresDatabase(address)) as second, first.write():
-
-            def write() -> None:
-                with second.write():
-                    pass
-
-            with pytest.raises(StateError, match="lock timeout; another process is using it; try again"):
-                write()
+        said = pytest.raises(StateError, match="lock timeout; another process is using it; try again")
+        with closing(PostgresDatabase(address)) as second, first.write(), said, second.write():
+            pass
 
 
 def test_a_writer_sees_what_the_one_before_it_stored(address: PostgresAddress) -> None:

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 from postgres import Server
-from psycopg import sql
 from stored import OTHER, OWNER, queue
 
 from cachewatch.config.value_types_and_secrets import PostgresAddress
@@ -65,9 +64,7 @@ def test_a_lost_session_lets_another_lead(here: PostgresDatabase, there: Postgre
     """Who was cut off writes nothing more, neither while the other one leads nor after that has ended."""
     here.lead(OWNER)
     write(here)
-    # The server ends its session, as when a host is cut off or said nothing for too long.
-    query = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = {}"
-    postgres.admin(sql.SQL(query).format(f"cachewatch {OWNER}"))
+    postgres.cut_off(OWNER)
     assert there.leader() is None
     assert there.lead(OTHER)
     write(there)

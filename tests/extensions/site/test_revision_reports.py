@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import scripted
 from conftest import Run
-from helpers import NewRevision, catalogue, history, record, write_repository
+from helpers import catalogue, history, record
 from indexes import Catalogue, build, write
 from msgspec.structs import replace
 from sites import read_site
@@ -42,12 +42,7 @@ def _compared(repository: Path, before: str = "HEAD~1", after: str = "HEAD") -> 
 )
 def test_a_revision_says_what_a_comparison_says(tmp_path: Path, week: str) -> None:
     """All of its story is that of `cachewatch diff`, although no document is read."""
-    before, after = scripted.WEEKS[week]()
-    repository = tmp_path / "r.git"
-    removed = tuple(sorted(before.keys() - after.keys()))
-    first = NewRevision(message="Before", time=scripted.END, files=dict(before))
-    second = NewRevision(message="After", time=scripted.END, files=dict(after), removed=removed)
-    write_repository(repository, [first, second])
+    repository = history(tmp_path / "r.git", *scripted.WEEKS[week]())
     (compared,) = _compared(repository)
 
     assert read_site(repository).stories[1] == story_of(compared, {})
