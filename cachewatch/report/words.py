@@ -242,7 +242,7 @@ def _where(line: Line, most: int) -> str:
             text = f"in {stacks_named(stacks, most)} ({len(stacks)} of {number(story.of_stacks, 'stack')})"
         upgraded = [f"{stack} to {has}" for stack, has in story.behind if stack in stacks]
         behind = [(stack, has) for stack, has in story.behind if stack not in stacks]
-        is_old = all(has in story.before for _, has in behind)
+        is_old = len(story.before) == 1 and all(has in story.before for _, has in behind)
         named = names([stack if is_old else f"{stack} ({has})" for stack, has in behind], most)
         parts = (names(upgraded, most) if upgraded else "", f"not yet in {named}" if behind else "", others)
         return "; ".join(filter(None, (text, *parts)))

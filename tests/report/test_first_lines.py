@@ -136,6 +136,11 @@ def test_not_all_is_rebuilt_where_something_is_to_be_copied(tmp_path: Path) -> N
     states = (many(0, 5, stacks=["rocm"]) | old | kept | {"x": [record(90)]}, new | kept | {"x": [record(91)]})
     body = mail(digest_of(week(tmp_path / "parts", *states)))[1]
     assert "65% of the binaries of 1 June are gone (rebuilt 53%, replaced or removed 12%)" in body
+    # 12.5% and 56.25%
+    moved, now = ({f"m{name}": found for name, found in many(600, 9, os=os).items()} for os in ("sles15", "rhel9"))
+    kept = {f"k{name}": found for name, found in many(500, 5).items()}
+    body = mail(digest_of(week(tmp_path / "small", many(0, 2) | moved | kept, many(31, 2) | now | kept)))[1]
+    assert "69% of the binaries of 1 June are gone (rebuilt 13%, replaced or removed 56%)" in body
     rocm |= {f"r{name}": found for name, found in many(300, 20, stacks=["ml"]).items()}
     moved = {f"q{name}": found for name, found in many(400, 20, os="ubuntu24.04").items()}
     moved |= {name: found for name, found in rocm.items() if name.startswith("r")}
@@ -350,6 +355,19 @@ def test_readers_of_a_removed_snapshot_move_to_the_newest_or_to_one_that_has_mor
     fuller = "develop-2026-09-13, if you need what the new one lacks"
     assert f"move to develop-2026-09-20 (or to {fuller}) and re-concretize." in body
     assert "# to move from an older snapshot to develop-2026-09-20 (or put # develop-2026-09-13 in its place):" in body
+
+
+def test_who_moves_to_a_new_snapshot_re_concretizes_in_any_case(tmp_path: Path) -> None:
+    """Builds that it has only in another version are no reason of their own."""
+    before, after = [record(1), record(2, stacks=["hep"])], [record(3, versions=["1.1"], stacks=["hep"])]
+    tag = week(tmp_path, {"zlib": before}, {"zlib": after})
+    sides = ((tag.report.before, "develop-2026-09-13"), (tag.report.after, "develop-2026-09-20"))
+    old, new = (replace(side, tag=name) for side, name in sides)
+    report = replace(tag.report, before=old, after=new)
+    _, body = mail(digest_of(replace(tag, report=report)))
+    assert "IN OTHER BUILDS ONLY for x86_64_v3 zlib 1.0 e4s; 1.1 is in hep, 1.0 is gone" in body
+    assert body.startswith("To do If you use an older snapshot than develop-2026-09-20, move to it and re-concretize")
+    assert body.count("concretize --force") == 1
 
 
 def test_a_block_that_is_not_filled_in_runs_nothing(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ _QUIET = (
     StatementKind.REBUILT,
     StatementKind.SURPLUS,
 )
+_BY_OLD_VERSION = (StatementKind.UPGRADED, StatementKind.RETIRED)
 _REPLACED = (*_QUIET, *LOSSES, StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED)  # the tag has the package still
 
 
@@ -135,15 +136,17 @@ def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ..
 
 
 def replaced_versions(tag: str, statements: Collection[Statement], *, is_wait_over: bool) -> Iterator[str]:
-    """Yield the old versions, such as `hdf5 1.14.5`, of which upgraded places of a tag have no specs any more.
+    """Yield the old versions, such as `hdf5 1.14.5`, of which places of a tag, upgraded or not, have no specs any more.
 
     Packages that are back were reported as lost, and do not count. If readers had to wait (`is_wait_over`), they do.
     """
     for one in statements:
-        upgraded = one.lines if one.kind is StatementKind.UPGRADED else ()
-        for line in (line for line in upgraded if is_wait_over or not was_lost(line, tag, statements)):
-            gone = line.story.replaced if line.counts.vanished else set(line.story.replaced) - line.story.still_there
-            yield from (f"{line.package} {version}" for version in line.story.replaced if version in gone)
+        for line in one.lines if one.kind in _BY_OLD_VERSION else ():
+            story, is_gone = line.story, line.counts.vanished
+            old = story.replaced if one.kind is StatementKind.UPGRADED else story.before if is_gone else ()
+            if is_wait_over or not was_lost(line, tag, statements):
+                gone = old if is_gone else set(old) - story.still_there
+                yield from (f"{line.package} {version}" for version in old if version in gone)
 
 
 def outdated_packages(
@@ -161,13 +164,14 @@ def outdated_packages(
     """
     returned = [one for one in statements if one.kind is StatementKind.RETURNED and not is_wait_over]
     quiet = ((one, silenced) for one in hidden if one.kind in _QUIET)
-    for one, without in (*((one, ()) for one in statements), *quiet):
+    for one, without in (*((one, None) for one in statements), *quiet):
         is_upgrade = one.kind is StatementKind.UPGRADED
-        missed = {*without, *(lost.package for lost in one.losses if lost.loss and lost.loss.is_missed)}
+        missed = {*(without or ()), *(lost.package for lost in one.losses if lost.loss and lost.loss.is_missed)}
         for line in one.lines:
             # Upgrades are reported with their old versions instead, if no build of these is left where it was.
             is_partly = is_upgrade and (line.story.is_thinned or not line.story.replaced)
-            is_replaced = line.story.kind in _REPLACED or is_partly
+            is_named = one.kind is StatementKind.RETIRED and without is None and all(line.story.before)
+            is_replaced = (line.story.kind in _REPLACED and not is_named) or is_partly
             is_left = line.counts.without_stack > line.counts.never_built and not is_upgrade
             is_outdated = is_left or (line.counts.vanished and is_replaced)
             if is_outdated and line.package not in missed and not was_lost(line, tag, returned):

@@ -56,7 +56,11 @@ def package_report(package: str, before: Side, after: Side, explanations: Sequen
     rest, new = len(explained) - _MOST_SPECS, len(explanations) - len(explained)
     more = [f"... and {rest:,} more specs (--format json has all)"] if rest > 0 else []
     more += [f"{number(new, 'new spec')}: the package had none before"] if new else []
-    notes = () if explanations else ("no new specs between these revisions",)
+    notes = (
+        ()
+        if explanations
+        else ("no new specs between these revisions; `cachewatch log PACKAGE` lists those with changes",)
+    )
     heading = _heading(package, before, after)
     return WhyReport(heading=heading, notes=notes, explained=explained[:_MOST_SPECS], more=tuple(more))
 

@@ -68,7 +68,10 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     moves = [one for one in actions if one.verb is Verb.MOVE and one.tag and not is_held]
     newer = todo.newest_snapshots(digest)
     settled = [
-        one for one in actions if one.verb is Verb.RECONCRETIZE or one.because in todo.CONCRETIZED or one.is_migration
+        one
+        for one in actions
+        if one.verb is Verb.RECONCRETIZE or one.because in todo.CONCRETIZED or one.is_migration
+        if not todo.is_of_moving(one, digest)
     ]
     copies = [one for one in actions if one.verb is Verb.COPY or one.is_copy]
     is_due = assessment.is_wait_over or any(not one.since for one in settled)

@@ -396,8 +396,9 @@ class Clause:
         words, tags, before = self._words, self.first.tags, max(1, turnover.before)
         shares = {name: getattr(turnover, name) / before for name in ("rebuilt", "pruned", "others")}
         parts = {name: round(100 * share) for name, share in shares.items() if share >= 0.005}
-        # Rounded parts add up to the rounded whole.
-        parts[max(parts, key=parts.__getitem__)] += round(100 * turnover.gone / before) - sum(parts.values())
+        # Rounded parts add up to the rounded whole: the one that was rounded most to the other side is corrected.
+        off = round(100 * turnover.gone / before) - sum(parts.values())
+        parts[max(parts, key=lambda name: off * (100 * shares[name] - parts[name]))] += off
         fates = ", ".join(words.say("turnover", name, percent=f"{part}%") for name, part in parts.items())
         # The share is of what the verb says: "all were rebuilt" is said only if no other binary is gone.
         gone = getattr(turnover, next(iter(parts))) if len(parts) == 1 else turnover.gone
@@ -575,7 +576,8 @@ def facts_of_subject(assessment: Assessment) -> list[Fact]:
         one
         for one in loud or assessment.facts
         # The packages that a new snapshot lacks are counted after its name, and rebuilt hashes count as gone.
-        if not (one.kind != "snapshot" and one.worst is LossClass.GONE and one.tags and set(one.tags) <= set(new))
+        if not (new and one.kind == "snapshot-named")
+        and not (one.kind != "snapshot" and one.worst is LossClass.GONE and one.tags and set(one.tags) <= set(new))
         and not (one.kind == StatementKind.PACKAGE_REMOVED and one.tags and set(one.tags) <= set(new))
         and not (one.kind == StatementKind.TURNOVER and (has_wave or (new and len(loud) > len(new) + 1)))
     ]

@@ -99,7 +99,7 @@ def _due(digest: Digest, words: Words) -> list[str]:
             _branch(one, digest, words) if one.because not in LOCK_FILES or advice.required or has_pin else "",
             _sentence(group, digest, words),
         )
-        for group in _by_command(advice.due)
+        for group in _by_command([one for one in advice.due if not is_of_moving(one, digest)])
         for one in group[:1]
     )
     lines = list(dict.fromkeys(words.say("todo", "about", tag=tag, said=said) if tag else said for tag, said in due))
@@ -232,6 +232,11 @@ def fuller_snapshots(digest: Digest) -> list[str]:
     return [tag.base for tag in filter(lacks, new_snapshots(digest)) if tag.base not in removed]
 
 
+def is_of_moving(action: Action, digest: Digest) -> bool:
+    """Tell whether `action` asks for what all do who move to a new snapshot: to re-concretize."""
+    return action.because is Because.OTHER and action.tag in {tag for _, tag in newest_snapshots(digest)}
+
+
 def _unless(digest: Digest, words: Words, key: str) -> str:
     """Return the lock files that are an exception to "nothing to do", worded by the text `key`; "" if none are."""
     cases = cases_of(digest, words) if digest.environment is None else ()
@@ -240,7 +245,8 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
     old, rebuilt = _old_and_rebuilt(digest)
     if key == "unless" and rebuilt and not old and len(cases) == 1:
         return words.text("todo", "unless_rebuilt")
-    named = [old[0] if len(old) == 1 else words.text("todo", "unless_below")] if old else []
+    below = words.text("todo", "unless_below")
+    named = [and_more(old, words, MOST_NAMES) if len(old) <= MOST_NAMES + 1 else below] if old else []
     named += [and_more(rebuilt, words, MOST_NAMES if len(rebuilt) <= MOST_NAMES + 1 else 1)] if rebuilt else []
     tags = {safe(tag.report.tag) for tag in _same_tags(digest)}
     return words.say(
