@@ -28,6 +28,7 @@ from cachewatch.core.changesets import Report
 from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.kinds_and_specs import Machine, Side, Unreadable
 from cachewatch.core.statement_kinds import Statement
+from cachewatch.report.json_and_csv import CsvTable
 from cachewatch.report.words_file import Words, fill
 
 
@@ -73,14 +74,6 @@ class Example(Struct, frozen=True, kw_only=True):
     version: str
     stacks: tuple[str, ...]  # that build it
     machines: tuple[Machine, ...]
-
-
-class CsvTable(Struct, frozen=True):
-    """The changed specs as lines of CSV without a heading, compressed with gzip."""
-
-    content: bytes = b""
-    size: int = 0  # bytes before compression
-    is_complete: bool = True  # False if the table grew too large; it is then empty
 
 
 class VersionsChange(Struct, frozen=True):

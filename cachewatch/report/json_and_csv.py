@@ -15,6 +15,7 @@ from tempfile import SpooledTemporaryFile
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from cachewatch.core.changesets import Changeset, ListCollector
@@ -38,7 +39,6 @@ from cachewatch.core.kinds_and_specs import (
 from cachewatch.core.statement_kinds import Statement, StatementKind
 from cachewatch.core.statements import BY_VERSION, Wants, of_kinds
 from cachewatch.report import words, words_file
-from cachewatch.report.digest_and_message_values import CsvTable
 
 _NOT_ASCII = re.compile("[^\x00-\x7e]+")
 
@@ -405,6 +405,14 @@ def csv_table(lines: Iterable[Line]) -> bytes:
 
 # Compressed. A mail makes a third more of it, and many servers refuse 10 MiB.
 MOST_CSV = 4 * 2**20
+
+
+class CsvTable(Struct, frozen=True):
+    """The changed specs as lines of CSV without a heading, compressed with gzip."""
+
+    content: bytes = b""
+    size: int = 0  # bytes before compression
+    is_complete: bool = True  # False if the table grew too large; it is then empty
 
 
 class CsvPacker:
