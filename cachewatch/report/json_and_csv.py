@@ -375,7 +375,10 @@ def _lines(change: PackageChange) -> Iterator[Line]:
         yield {"change": change_of, "name": entry.stack, **_sides(entry.before, entry.after)}
     for place in change.places:
         where = {"stacks": place.stack, "target": place.target}
-        yield {"change": f"place-{place.verdict}", **where, **_sides(place.before, place.after)}
+        # Where a compiler replaced another, a place has one less and one more.
+        both = place.verdict is Verdict.NARROWED and Kind.WIDENED in place.kinds
+        for verdict in (place.verdict, *([Verdict.WIDENED] if both else [])):
+            yield {"change": f"place-{verdict}", **where, **_sides(place.before, place.after)}
     counted = {kind.value: kind.value for kind in MatchKind} | {"unmatched-added": "new", "unmatched-removed": "gone"}
     for name, field_name in counted.items():
         if count := getattr(change.counts, field_name):

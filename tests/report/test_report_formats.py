@@ -272,6 +272,16 @@ def test_variants_are_data(run: Run, tmp_path: Path, variants: list[str], cell: 
     assert row["variants"] == cell
 
 
+def test_a_table_says_that_a_compiler_replaced_another_in_a_place(run: Run, tmp_path: Path) -> None:
+    """A place that only lost one has no second row."""
+    old, new = (record(n, compiler=f"gcc@{n}.1.0") for n in (11, 12))
+    write(tmp_path, {"old.md": document([old]), "new.md": document([new]), "both.md": document([old, new])})
+    for before, kinds in (("old", ["place-narrowed", "place-widened"]), ("both", ["place-narrowed"])):
+        output = run("diff", tmp_path / f"{before}.md", tmp_path / "new.md", "--format", "csv").output
+        changes = [row["change"] for row in csv.DictReader(io.StringIO(output))]
+        assert [one for one in changes if one.startswith("place-")] == kinds
+
+
 def test_a_table_holds_everything(run: Run, demo_repository: Path) -> None:
     command = ("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--format")
     table = list(csv.DictReader(io.StringIO(run(*command, "csv").output)))
