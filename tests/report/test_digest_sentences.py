@@ -287,6 +287,7 @@ def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Pat
         ("unbuilt", [old, record(3, stacks=["ml"])], unbuilt),
         ("fewer", [old, record(3, variants=["+mpi"])], [old, record(4, versions=["1.1"], variants=["+mpi"])]),
         ("surplus", [old, record(3)], [old]),
+        ("extended", [newer, record(4, versions=["1.1"])], [old, newer]),
     ):
         body = mail(digest_of(week(tmp_path / name, {"zlib": before}, {"zlib": after}), silenced=()))[1]
         older = (

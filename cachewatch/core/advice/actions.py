@@ -55,6 +55,7 @@ _QUIET = (
     StatementKind.MOVED,
     StatementKind.REBUILT,
     StatementKind.SURPLUS,
+    StatementKind.EXTENDED,
 )
 _BY_OLD_VERSION = (StatementKind.UPGRADED, StatementKind.RETIRED)
 _REPLACED = (*_QUIET, *LOSSES, StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED)  # the tag has the package still
