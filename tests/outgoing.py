@@ -9,9 +9,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from cachewatch.channels import open_channel
 from cachewatch.config.sources_and_channels import ChannelConfig, EmailConfig, MaildirConfig, Smtp
-from cachewatch.report.digest_and_message_values import SENT, DeliveryResult, Message, RenderedDigest
+from cachewatch.report.digest_and_message_values import SENT, DeliveryResult, Message, RenderedDigest, open_channel
 
 CREATED = datetime(2026, 8, 3, 5, 30, tzinfo=UTC)
 SENDER = "Cachewatch <cachewatch@hpc.example.org>"

@@ -15,10 +15,16 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch import __version__
-from cachewatch.channels import OneByOne
 from cachewatch.config.sources_and_channels import FeedConfig, FileConfig
 from cachewatch.core.escaping_and_mentions import file_name, markup, one_line, plain_lines
-from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult, Message, RenderedDigest
+from cachewatch.report.digest_and_message_values import (
+    SENT,
+    DeliveryOutcome,
+    DeliveryResult,
+    Message,
+    OneByOne,
+    RenderedDigest,
+)
 from cachewatch.report.template_rendering import render
 from cachewatch.runtime.files_and_locks import publish, read
 

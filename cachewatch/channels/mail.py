@@ -25,13 +25,19 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from cachewatch.channels import OneByOne
 from cachewatch.channels.files_and_feeds import of_error
 from cachewatch.config.sources_and_channels import MailConfig, MaildirConfig, SendmailConfig
 from cachewatch.config.value_types_and_secrets import address_of, parse_mail
 from cachewatch.core.escaping_and_mentions import file_name, markup, one_line, one_word, plain_lines
 from cachewatch.errors import ConfigError
-from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult, Message, RenderedDigest
+from cachewatch.report.digest_and_message_values import (
+    SENT,
+    DeliveryOutcome,
+    DeliveryResult,
+    Message,
+    OneByOne,
+    RenderedDigest,
+)
 from cachewatch.report.digests.subject import subject_prefix
 from cachewatch.runtime.files_and_locks import publish
 

@@ -24,7 +24,6 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from cachewatch.channels import OneByOne, without_secret_url
 from cachewatch.config.sources_and_channels import AppriseConfig, WebhookConfig
 from cachewatch.config.value_types_and_secrets import Secret
 from cachewatch.core.escaping_and_mentions import (
@@ -37,7 +36,15 @@ from cachewatch.core.escaping_and_mentions import (
 )
 from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http import client as http
-from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult, Message, RenderedDigest
+from cachewatch.http.allowed_addresses import without_secret_url
+from cachewatch.report.digest_and_message_values import (
+    SENT,
+    DeliveryOutcome,
+    DeliveryResult,
+    Message,
+    OneByOne,
+    RenderedDigest,
+)
 from cachewatch.report.words_file import entries
 
 _LATER = frozenset({408, 425, 429})

@@ -26,6 +26,14 @@ def shown(url: str) -> str:
         return "an address that cannot be read"
 
 
+def without_secret_url(text: str, url: str) -> str:
+    """Return `text` with the secret parts of `url` (the path, long parts of it, and the query) replaced by `***`."""
+    parts = urlsplit(url)
+    for secret in (parts.path, parts.query, *(part for part in parts.path.split("/") if len(part) >= 8)):
+        text = text.replace(secret, "***") if len(secret) > 1 else text
+    return text
+
+
 def check_url(url: str) -> None:
     """Raise RefusedAddress unless `url` is an http or https URL without user and password."""
     try:

@@ -9,13 +9,12 @@ from zoneinfo import ZoneInfo
 
 from msgspec import structs
 
-from cachewatch.channels import open_channel
 from cachewatch.config.schedules_and_dates import duration_in_words, minute
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.core.advice.waits_and_reminders import confirmed
 from cachewatch.errors import UsageError
 from cachewatch.operators.status_problems_explanations import LATE, PATIENCE, find_problems, late, read_status
-from cachewatch.report.digest_and_message_values import Message
+from cachewatch.report.digest_and_message_values import Message, open_channel
 from cachewatch.service import alerts_and_silent_sources as notices
 from cachewatch.service import recipients_and_retries as recipients
 from cachewatch.service.context_and_source_copies import Context

@@ -2,19 +2,19 @@
 
 A digest takes these forms: a TagDigest for each tag; the Digest, with all of them; a PendingDigest, which also says how
 cursors move (service/digest_assembly_and_holds); a RenderedDigest, its texts; a Message for each target, the final
-bytes; and ChannelMessages, those for one channel. The state stores a DigestRecord and returns it, without its content,
+bytes; and ChannelMessages, those for one channel. Channels, opened by `open_channel`, deliver messages. The state stores a DigestRecord and returns it, without its content,
 as a DigestSummary or, with the reasons why it is held (Holds), as a HeldDigest (store/digests_and_holds).
 
 The bytes of messages are stored before anything is sent, and every retry sends the same ones.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from html import escape
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +28,7 @@ from cachewatch.core.changesets import Report
 from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.kinds_and_specs import Machine, Side, Unreadable
 from cachewatch.core.statement_kinds import Statement
+from cachewatch.hooks import extensions, load
 from cachewatch.report.json_and_csv import CsvTable
 from cachewatch.report.words_file import Words, fill
 
@@ -364,3 +365,38 @@ class Channel(Protocol):
 
     def open(self, sent_history: SentHistory) -> AbstractContextManager[Transport]:
         """Return a context for a run of deliveries; the first one connects. `sent_history` finds earlier messages."""
+
+
+class OneByOne:
+    """A base class for channels that deliver messages one by one; the channel itself is the Transport."""
+
+    _sent_history: SentHistory = staticmethod(lambda *_: ())
+
+    @contextmanager
+    def open(self, sent_history: SentHistory) -> Iterator[Transport]:
+        """Yield the channel for a run of deliveries, then call `end`; `sent_history` finds earlier messages."""
+        self._sent_history = sent_history
+        try:
+            yield cast("Transport", self)
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """End a run of deliveries; a subclass may override this, which does nothing."""
+
+
+_CHANNELS = {
+    "email": "cachewatch.channels.smtp:EmailChannel",
+    "sendmail": "cachewatch.channels.mail:SendmailChannel",
+    "maildir": "cachewatch.channels.mail:MaildirChannel",
+    "file": "cachewatch.channels.files_and_feeds:FileChannel",
+    "feed": "cachewatch.channels.files_and_feeds:FeedChannel",
+    "webhook": "cachewatch.channels.webhooks_and_chats:WebhookChannel",
+    "apprise": "cachewatch.channels.webhooks_and_chats:AppriseChannel",
+}
+
+
+def open_channel(config: Any) -> Channel:
+    """Return the channel with the configuration `config`. Raises ConfigError if a package that it needs is missing."""
+    kinds = {kind.type: kind.channel for kind in extensions().channel_kinds} | _CHANNELS
+    return cast("Channel", load(kinds[config.type])(config))

@@ -9,13 +9,12 @@ from itertools import islice, pairwise
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from cachewatch.channels import open_channel
 from cachewatch.config.schedules_and_dates import minute
 from cachewatch.config.sources_and_channels import Source
 from cachewatch.errors import StateError, TemplateError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import LATEST, Revision, back_from
-from cachewatch.report.digest_and_message_values import Note, Notice
+from cachewatch.report.digest_and_message_values import Note, Notice, open_channel
 from cachewatch.report.digests.rendering_and_sizes import render_notice
 from cachewatch.report.words_file import words
 from cachewatch.runtime.log import error_message, traceback_of

@@ -17,7 +17,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.channels import open_channel
 from cachewatch.config.schedules_and_dates import minute
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.sources_and_channels import FileConfig, MailConfig
@@ -39,6 +38,7 @@ from cachewatch.report.digest_and_message_values import (
     RenderedDigest,
     Silenced,
     newest_day,
+    open_channel,
 )
 from cachewatch.report.digests.rendering_and_sizes import render_lengths
 from cachewatch.report.digests.subject import clauses_of_statements

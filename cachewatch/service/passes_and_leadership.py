@@ -17,7 +17,6 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.channels import without_secret_url
 from cachewatch.config.schedules_and_dates import minute
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.sources_and_channels import FeedConfig, Source
@@ -25,6 +24,7 @@ from cachewatch.errors import AnotherInstance, CachewatchError, StateError
 from cachewatch.git.git_processes import interrupt
 from cachewatch.git.revision_names_and_times import is_there
 from cachewatch.hooks import extensions
+from cachewatch.http.allowed_addresses import without_secret_url
 from cachewatch.operators.alerts_summary_actions import review, summarize
 from cachewatch.runtime.files_and_locks import shared_kind
 from cachewatch.runtime.log import Log, error_message, traceback_of

@@ -19,10 +19,15 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.channels import open_channel
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import DamagedRow, StateError
-from cachewatch.report.digest_and_message_values import DeliveryOutcome, DeliveryResult, Message, Transport
+from cachewatch.report.digest_and_message_values import (
+    DeliveryOutcome,
+    DeliveryResult,
+    Message,
+    Transport,
+    open_channel,
+)
 from cachewatch.runtime.files_and_locks import shared_kind
 from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service import alerts_and_silent_sources as alerts

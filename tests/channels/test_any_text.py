@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from outgoing import HEADERS, Shelves, deliver, email_config, part, read, rendered, send
 
-from cachewatch.channels import open_channel
 from cachewatch.channels.files_and_feeds import OutputPlace
 from cachewatch.cli.sample_digests import sample_digest, sample_notice
 from cachewatch.config.sources_and_channels import FeedConfig, FileConfig, WebhookConfig
 from cachewatch.config.value_types_and_secrets import Secret
 from cachewatch.core.escaping_and_mentions import UNFIT, markup, plain_lines, safe
+from cachewatch.report.digest_and_message_values import open_channel
 from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
 
 # Also halves of characters, which text() leaves out unless asked.

@@ -18,9 +18,8 @@ from mailservers import header
 from outgoing import SENDER, Shelves, deliver, maildir_config, no_shelf, rendered, send
 from tools import program
 
-from cachewatch.channels import open_channel
 from cachewatch.config.sources_and_channels import ChannelConfig, FeedConfig, FileConfig, SendmailConfig
-from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome
+from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, open_channel
 
 HOSTILE = [
     *("../../etc/passwd", "a\r\n\x00\x1b[31m\x9b\u202e\ufffe\ud800]]>", "<script>&amp;</script>"),

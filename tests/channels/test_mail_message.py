@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from outgoing import HEADERS, email_config, part, read, rendered
 
-from cachewatch.channels import open_channel
 from cachewatch.config.sources_and_channels import MailConfig
 from cachewatch.config.value_types_and_secrets import Secret
-from cachewatch.report.digest_and_message_values import Attachment, Message, RenderedDigest
+from cachewatch.report.digest_and_message_values import Attachment, Message, RenderedDigest, open_channel
 
 HOSTILE = [
     *("a\r\nBcc: victim@example.org", "a\n\nbody", "\x00\x1b[31m\x9b\x07\x08", "\u202egnp.exe\u2066", "\ud800 half"),

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from outgoing import maildir_config, no_shelf, rendered
 
-from cachewatch.channels import open_channel
 from cachewatch.config.sources_and_channels import ChannelConfig, FeedConfig, FileConfig
-from cachewatch.report.digest_and_message_values import SENT, Channel, DeliveryOutcome
+from cachewatch.report.digest_and_message_values import SENT, Channel, DeliveryOutcome, open_channel
 
 MAKERS: dict[str, Callable[[Path], ChannelConfig]] = {
     "file": lambda folder: FileConfig(name="archive", path=f"{folder}/{{subscription}}-{{period}}.md"),

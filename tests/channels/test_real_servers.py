@@ -8,8 +8,7 @@ import pytest
 from mailservers import exim, header, part, smtp_sink
 from outgoing import email_config, rendered, send
 
-from cachewatch.channels import open_channel
-from cachewatch.report.digest_and_message_values import SENT, Attachment, DeliveryOutcome
+from cachewatch.report.digest_and_message_values import SENT, Attachment, DeliveryOutcome, open_channel
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -18,10 +18,9 @@ from mailservers import DROP, SWALLOW, Post, free_port, post, scripted, talking
 from msgspec import structs
 from outgoing import email_config, no_shelf, rendered, send
 
-from cachewatch.channels import open_channel
 from cachewatch.channels.smtp import Session
 from cachewatch.config.value_types_and_secrets import Secret
-from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult
+from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult, open_channel
 from cachewatch.service.recipients_and_retries import LONGEST_ATTEMPT, longest_attempt
 
 pytestmark = pytest.mark.usefixtures("loopback")

@@ -14,11 +14,10 @@ import pytest
 from outgoing import no_shelf, rendered, send, texts
 from servers import Says, serving
 
-from cachewatch.channels import open_channel
 from cachewatch.channels.webhooks_and_chats import chat_text, webhook_body
 from cachewatch.config.sources_and_channels import AppriseConfig, WebhookConfig
 from cachewatch.config.value_types_and_secrets import Secret
-from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult
+from cachewatch.report.digest_and_message_values import SENT, DeliveryOutcome, DeliveryResult, open_channel
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -7,9 +7,8 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from cachewatch.channels import open_channel
 from cachewatch.config.settings_and_subscriptions import Config
-from cachewatch.report.digest_and_message_values import Message
+from cachewatch.report.digest_and_message_values import Message, open_channel
 from cachewatch.service import deciding_and_storing, digest_assembly_and_holds, sending_and_channel_faults
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import cursors_and_remembered as cursors

@@ -5,8 +5,7 @@ import sys
 from datetime import timedelta
 
 import cachewatch.daemon.jobs_signals_and_health
-from cachewatch import channels
-from cachewatch.cli import main
+from cachewatch.__main__ import main
 from cachewatch.extensions.shared_state import postgresql
 from cachewatch.service import recipients_and_retries
 
@@ -19,7 +18,6 @@ def shorten() -> None:
     vars(postgresql)["_LEADERS_PAUSE"] = f"{LASTING.seconds}s"
     vars(cachewatch.daemon.jobs_signals_and_health)["_TICK"] = timedelta(seconds=1)
     vars(recipients_and_retries)["_MINUTES"] = (1 / 60, 2 / 60, 5 / 60)
-    vars(channels)["_OTHERS"] = timedelta(seconds=5)
 
 
 if __name__ == "__main__":

@@ -21,12 +21,11 @@ from msgspec.structs import replace
 from outgoing import maildir_config
 from outgoing import read as mail_read
 
-from cachewatch.channels import open_channel
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.kinds_and_specs import Place
 from cachewatch.core.statement_kinds import Counts, Line, Statement, StatementKind, Story
 from cachewatch.report import words as statement_phrases
-from cachewatch.report.digest_and_message_values import MAX_HTML, PLACE, Digest, TagDigest
+from cachewatch.report.digest_and_message_values import MAX_HTML, PLACE, Digest, TagDigest, open_channel
 from cachewatch.report.digests import data_for_templates as digest_data
 from cachewatch.report.digests import rendering_and_sizes as digest_rendering
 from cachewatch.report.digests.data_for_templates import package_url
