@@ -36,7 +36,7 @@ subscriptions: {{all: {{channels: [files], changes: [all], limit: {{hold_above: 
 _PASS = """\
 from cachewatch.runtime.worker import INLINE
 from cachewatch.service import passes_and_leadership as passes
-{changed}from cachewatch.cli import main
+{changed}from cachewatch.__main__ import main
 main()
 """
 _CHANGED = """\

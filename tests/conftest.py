@@ -19,7 +19,8 @@ from tools import program, summary
 from truths import histories, truths
 from upstream import Upstream, specs
 
-from cachewatch.cli import init_and_demo, main
+from cachewatch.__main__ import main
+from cachewatch.cli import init_and_demo
 from cachewatch.runtime.worker import Worker
 
 if TYPE_CHECKING:

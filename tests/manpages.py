@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from cachewatch import __version__
-from cachewatch.cli import cli, commands
+from cachewatch.__main__ import cli, commands
 
 ROOT = Path(__file__).parents[1]
 FOLDER, README = ROOT / "man", (ROOT / "README.md").read_text()

@@ -207,7 +207,7 @@ _COMMAND = str(Path(sys.executable).parent / "cachewatch")
 # Prints the libraries that a command loads, without those of Python.
 _LOADED = """
 import contextlib, os, sys
-from cachewatch.cli import main
+from cachewatch.__main__ import main
 with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.suppress(SystemExit):
     main()
 names = {name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)

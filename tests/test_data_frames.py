@@ -48,7 +48,7 @@ def test_polars_takes_rows(rows: list[dict[str, object]]) -> None:
 
 # A command loads none of these, which take half a second; and DeepDiff compares arrays of NumPy, as without cachewatch.
 LOADED = """
-import sys, cachewatch.cli, cachewatch.core.comparison.package_changes
+import sys, cachewatch.__main__, cachewatch.core.comparison.package_changes
 print(*{'numpy', 'pandas', 'polars', 'pydantic'} & sys.modules.keys())
 import pandas, polars, pydantic
 """

@@ -11,7 +11,7 @@ from conftest import ROOT
 from mailservers import header, post
 from tools import finding_commands, program
 
-from cachewatch.cli import cli
+from cachewatch.__main__ import cli
 from cachewatch.store.health_and_alerts import AlertKind
 
 README = (ROOT / "README.md").read_text()

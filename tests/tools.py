@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from cachewatch.cli import cli
+from cachewatch.__main__ import cli
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cachewatch-tests"
 # Where programs are that may not be in the PATH.

@@ -14,12 +14,10 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from cachewatch.channels import open_channel
-from cachewatch.cli import chosen_repository_and_filters as filters
+from cachewatch.cli import shared_options_and_filters as filters
 from cachewatch.cli import terminal
-from cachewatch.cli.chosen_repository_and_filters import completing
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
-from cachewatch.cli.sample_digests import sample_digest, sample_notice
+from cachewatch.cli.shared_options_and_filters import completing
 from cachewatch.config.reading_showing_warnings import (
     advise,
     channels_of,
@@ -44,7 +42,7 @@ from cachewatch.git.tags_and_documents import list_revision, stacks_of, tags_of
 from cachewatch.git.trees import folders, nothing_found
 from cachewatch.operators.status_problems_explanations import explain_package
 from cachewatch.report.dates_and_totals import how_long
-from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice, RenderedDigest
+from cachewatch.report.digest_and_message_values import DeliveryOutcome, Notice, RenderedDigest, open_channel
 from cachewatch.report.digests.rendering_and_sizes import render_digest, render_notice
 from cachewatch.report.template_rendering import render
 from cachewatch.report.template_rendering import source as template_source
@@ -255,6 +253,8 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
     now = datetime.now(UTC)
     config = read_config(config_file, with_secrets=not no_secrets)
     if config.templates_dir is not None:
+        from cachewatch.cli.sample_digests import sample_digest  # noqa: PLC0415  `once` needs none
+
         # With sample data, to find undefined names before a digest is due.
         for template in sorted({each.template or "digest.html.j2" for each in config.subscriptions.values()}):
             render_digest(sample_digest(), templates_dir=config.templates_dir, template=template)
@@ -540,6 +540,8 @@ def check_templates(*, templates_dir: Path | None) -> int:
 
 
 def _rendered(name: str, folder: Path | None, only: str = "") -> str:
+    from cachewatch.cli.sample_digests import sample_digest, sample_notice  # noqa: PLC0415  as above
+
     base, _, form = name.removesuffix(".j2").partition(".")
     forms: dict[str, Callable[[RenderedDigest], str]] = {
         "html": lambda digest: digest.html,

@@ -8,22 +8,15 @@ from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
 from cachewatch.cli import terminal
-from cachewatch.cli.chosen_repository_and_filters import (
-    REPO_OPTION,
-    SELECTED,
-    check_names,
-    completing,
-    layout_asked_for,
-    open_catalogue,
-)
 from cachewatch.cli.help_and_exit_codes import examples
+from cachewatch.cli.shared_options_and_filters import REPO_OPTION, SELECTED, check_names, completing, layout_asked_for
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Report
 from cachewatch.core.escaping_and_mentions import safe
@@ -32,8 +25,6 @@ from cachewatch.core.names_and_layouts import ANYWHERE
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.statements import of_kinds
 from cachewatch.errors import UsageError
-from cachewatch.git.local_repository import Repository
-from cachewatch.git.revision_names_and_times import covers, newest_two
 from cachewatch.hooks import extensions, lacking, load
 from cachewatch.report.diff_blocks_and_colours import ALL, Requested
 from cachewatch.report.diff_formats_and_alike_tags import StatCollector, write_stat, write_text
@@ -41,6 +32,9 @@ from cachewatch.report.json_and_csv import CsvCollector, JsonCollector, write_cs
 from cachewatch.report.words import first_of, occurrences, tag_event
 from cachewatch.sources.before_and_after import NEWEST, compare_sides, needs_git, split_range
 from cachewatch.sources.folders_and_unreadable_files import check_path, is_documents
+
+if TYPE_CHECKING:
+    from cachewatch.git.local_repository import Repository
 
 
 class GroupedOptions(click.Command):
@@ -174,6 +168,8 @@ def diff(
     with ExitStack() as stack:
         repository = None
         if not _are_paths(named, filters["tag"], has_repo=has_repo):
+            from cachewatch.cli.chosen_repository import open_catalogue  # noqa: PLC0415  documents are compared without git
+
             repository = stack.enter_context(closing(open_catalogue(repo, line, asked=_asked(named, after))))
         comparison = _compared(named, repository, selection)
         stack.enter_context(closing(line))
@@ -201,7 +197,7 @@ def diff(
     return _status(reports, selection, failures, is_gate=exit_code or (quiet and failures.is_open))
 
 
-def _note_not_compared(repository: Repository, named: tuple[str, str] | None, after: str | None) -> None:
+def _note_not_compared(repository: "Repository", named: tuple[str, str] | None, after: str | None) -> None:
     """Print how to compare a folder or uncommitted files with HEAD, if the arguments suggest that this was meant."""
     root = next((folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / ".git").exists()), None)
     if named is not None and after is None and is_documents(named[0]):
@@ -215,11 +211,13 @@ def _note_not_compared(repository: Repository, named: tuple[str, str] | None, af
     terminal.say(f"{sentence}: `{command}`")
 
 
-def _note_returned(repository: Repository, reports: Iterable[Report]) -> None:
+def _note_returned(repository: "Repository", reports: Iterable[Report]) -> None:
     """Print which packages and stacks, new in `reports`, a tag had some time before; needs a history index."""
     in_one_tag = [report for report in reports if report.before.tag == report.after.tag]
     new = [(one, report) for report in in_one_tag for one in report.statements if one.kind in _NEW]
     old, end = (new[0][1].before.revision, new[0][1].after.revision) if new else (None, None)
+    from cachewatch.git.revision_names_and_times import covers  # noqa: PLC0415  as above
+
     is_later = old and (end is None or covers(repository, end, old))  # AFTER comes after BEFORE
     past = extensions().hook.past(repository=repository, log=None) if is_later else None
     if past is None:
@@ -298,10 +296,12 @@ def _asked(named: tuple[str, str] | None, after: str | None) -> str:
     return f"{missing}: no such file or folder, and " if named else ""
 
 
-def _compared(named: tuple[str, str] | None, repository: Repository | None, selection: Selection) -> Comparison:
+def _compared(named: tuple[str, str] | None, repository: "Repository | None", selection: Selection) -> Comparison:
     """Return the comparison of the two sides `named`; if None, of the newest revision with the one before it."""
     if named is None:
         assert repository is not None  # only paths need none
+        from cachewatch.git.revision_names_and_times import newest_two  # noqa: PLC0415  as above
+
         named = newest_two(repository)
         if named[1] != NEWEST:
             terminal.say("the newest revision changed no document; what is compared is the one before it that did")
@@ -309,7 +309,7 @@ def _compared(named: tuple[str, str] | None, repository: Repository | None, sele
 
 
 def _explained(
-    compared: Iterable[Changeset], opened: Repository | None, selection: Selection, stack: ExitStack
+    compared: Iterable[Changeset], opened: "Repository | None", selection: Selection, stack: ExitStack
 ) -> Iterable[Changeset]:
     """Return `compared` with the causes of rebuilds; `stack` closes git. Raises UsageError if `opened` is None."""
     if opened is None:

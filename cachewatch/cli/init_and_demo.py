@@ -18,9 +18,9 @@ from typing import Any
 
 import click
 
-from cachewatch.cli.chosen_repository_and_filters import PUBLIC, in_full
 from cachewatch.cli.diff import diff
 from cachewatch.cli.help_and_exit_codes import examples
+from cachewatch.cli.shared_options_and_filters import PUBLIC, in_full
 from cachewatch.cli.terminal import tell, warn, width
 from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.schedules_and_dates import check_zone, parse_when

@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from cachewatch.cli.chosen_repository_and_filters import completing
 from cachewatch.cli.config_commands import TEMPLATES_OPTION, configured, log_format, page, reading
 from cachewatch.cli.help_and_exit_codes import examples
+from cachewatch.cli.shared_options_and_filters import completing
 from cachewatch.cli.terminal import format_option, is_on_terminal, palette, say, tell, warn, write_lines, write_text
 from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.schedules_and_dates import minute

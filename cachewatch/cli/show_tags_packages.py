@@ -13,16 +13,9 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from cachewatch.cli import terminal
-from cachewatch.cli.chosen_repository_and_filters import (
-    REPO_OPTION,
-    TAG_OPTION,
-    completing,
-    is_partial,
-    open_catalogue,
-    rev_option,
-    tag_option,
-)
+from cachewatch.cli.chosen_repository import is_partial, open_catalogue
 from cachewatch.cli.help_and_exit_codes import examples
+from cachewatch.cli.shared_options_and_filters import REPO_OPTION, TAG_OPTION, completing, rev_option, tag_option
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.environment_coverage import cover
 from cachewatch.core.changesets import Listing

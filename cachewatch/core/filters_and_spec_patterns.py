@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from cachewatch.core.graphs_and_attribution import LANGUAGES
 from cachewatch.core.kinds_and_specs import VALUES, Kind, Signature
-from cachewatch.core.names_and_layouts import did_you_mean, similar
+from cachewatch.core.names_and_layouts import Wanted, did_you_mean, similar
 from cachewatch.core.versions_spellings_targets import Patterns, Versions, compiler, runs, variant_name, variants
 from cachewatch.errors import UsageError
 
@@ -384,3 +384,10 @@ def _values_of(variant: str) -> frozenset[str]:
     """Return the values of a variant; compiler flags are split at spaces, because they may contain commas."""
     value = variant.partition("=")[2]
     return frozenset(value.split() if value.startswith("-") else value.split(","))
+
+
+def no_tag_matches(wanted: Wanted, there: Sequence[str]) -> str:
+    """Return the message that `wanted` selects none of the tags `there`."""
+    asked = wanted if isinstance(wanted, Globs) else Globs()
+    named = "".join(f" {pattern}" for pattern in asked.patterns)
+    return f"no tag matches{named}; there are {', '.join(there[:8])}{', ...' if there[8:] else ''}{asked.meant(there)}"

@@ -18,12 +18,14 @@ from typing import Any, NoReturn
 import yaml
 from msgspec import Struct
 
+from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind, Facts, Signature
 from cachewatch.core.names_and_layouts import Layout, in_order, is_name
 from cachewatch.core.versions_spellings_targets import UNION_STACK
 from cachewatch.errors import DocumentError, UnreadableDocument
 
 MAX_BYTES = 32 * 2**20  # the largest real document has 333 kB; beyond this something else was committed
+MAX_ENTRIES = 200_000  # of a folder; a catalogue of the whole public cache has some 10,000 in a tag
 EMPTY = "is empty"  # why an empty document cannot be read
 # A document in another form than the generator's takes up to 200 times its size in memory while it is read.
 MAX_PATIENT_BYTES = 2**20
@@ -428,3 +430,17 @@ def _value_of(front: bytes, key: bytes) -> object:
         return load_yaml(text.decode("utf-8", "replace").strip("\r\n"))
     except DocumentError:
         return None
+
+
+def ignored_entries_note(label: str, names: Collection[bytes]) -> list[Diagnostic]:
+    """Return one diagnostic that the entries `names` of the folder `label` are ignored; [] if `names` is empty."""
+    if not names:
+        return []
+    first = min(names)
+    named = safe(first[:60].decode("utf-8", "backslashreplace"))
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    is_link = is_name(first)
+    reason = (
+        "a link, a module, or listed twice" if is_link else "names may have only letters of ASCII, digits and ._+@-"
+    )
+    return [Diagnostic(label, DiagnosticKind.UNREADABLE, f"ignored '{named}'{more}: {reason}")]

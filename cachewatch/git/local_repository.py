@@ -70,6 +70,11 @@ def check_no_hooks(folder: Path) -> None:
         raise BrokenSource(f"{error.filename}: {error.strerror}; git would wait for it for ever") from error
 
 
+def is_made(folder: Path) -> bool:
+    """Tell whether `folder` is a complete repository, not one that a killed git was making."""
+    return (folder / "HEAD").is_file() and (folder / "config").is_file() and (folder / "objects").is_dir()
+
+
 def is_in_repository(path: Path) -> bool:
     """Tell, without starting git, whether `path` is or lies in a repository. Raises SourceError if it is unreadable."""
     try:

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Content, Difference, DocumentPair, Listing, Readers, TagPair
-from cachewatch.core.filters_and_spec_patterns import Globs
+from cachewatch.core.filters_and_spec_patterns import no_tag_matches
 from cachewatch.core.kinds_and_specs import Diagnostic, Document, Side, Unreadable
 from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean, is_name
-from cachewatch.documents.front_matter_and_limits import read_tags_file
+from cachewatch.documents.front_matter_and_limits import ignored_entries_note, read_tags_file
 from cachewatch.documents.records_parsing_diagnostics import TOO_LARGE, KnownRecords, parse_side
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.local_repository import Repository
@@ -29,7 +29,6 @@ from cachewatch.git.trees import (
     folder_of,
     folders,
     ignored_documents_note,
-    ignored_entries_note,
     locate,
     nothing_found,
 )
@@ -254,13 +253,6 @@ def _states(
             yield TagState(after, predecessor, new[predecessor]), later
         else:
             yield TagState(before, tag, old.get(tag)), later
-
-
-def no_tag_matches(wanted: Wanted, there: Sequence[str]) -> str:
-    """Return the message that `wanted` selects none of the tags `there`."""
-    asked = wanted if isinstance(wanted, Globs) else Globs()
-    named = "".join(f" {pattern}" for pattern in asked.patterns)
-    return f"no tag matches{named}; there are {', '.join(there[:8])}{', ...' if there[8:] else ''}{asked.meant(there)}"
 
 
 def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str] | None = None) -> str:

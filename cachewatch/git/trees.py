@@ -18,10 +18,10 @@ from sys import intern
 from msgspec import Struct
 
 from cachewatch.core.changesets import USUAL_BYTES, Blob, Difference, DocumentPair
-from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind, Unreadable
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, not_compared, why_contested
 from cachewatch.documents import front_matter_and_limits as front_matter
+from cachewatch.documents.front_matter_and_limits import MAX_ENTRIES, ignored_entries_note
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.local_repository import FULL_ID, Repository, object_id
 
@@ -29,7 +29,6 @@ _FOLDER, _FILES = b"40000", (b"100644", b"100755", b"100664")
 _ODD = (b"120000", b"160000")  # links and modules
 _CONTESTED = b"contested"  # the mode of a document that several files claim to be
 REPLACED = "its folder is a link or a module, or is listed twice"
-MAX_ENTRIES = 200_000
 
 _TREES_AT_ONCE = 1024
 
@@ -255,20 +254,6 @@ def is_odd(entry: TreeEntry | None) -> bool:
 
 def _too_many(repository: Repository) -> SourceError:
     return SourceError(f"{repository.path}: a tree has more than {MAX_ENTRIES:,} entries, which no catalogue has")
-
-
-def ignored_entries_note(label: str, names: Collection[bytes]) -> list[Diagnostic]:
-    """Return one diagnostic that the entries `names` of the folder `label` are ignored; [] if `names` is empty."""
-    if not names:
-        return []
-    first = min(names)
-    named = safe(first[:60].decode("utf-8", "backslashreplace"))
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    is_link = is_name(first)
-    reason = (
-        "a link, a module, or listed twice" if is_link else "names may have only letters of ASCII, digits and ._+@-"
-    )
-    return [Diagnostic(label, DiagnosticKind.UNREADABLE, f"ignored '{named}'{more}: {reason}")]
 
 
 _MOST_KEPT = 250_000  # how many entries are kept for the next revisions; what was dropped is read again

@@ -11,7 +11,7 @@ from typing import BinaryIO, cast
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.clone_locks_and_disk_space import RECORDING_LOCK, try_lock
 from cachewatch.git.git_processes import Git, handing_on, init_repository
-from cachewatch.git.local_repository import Object, Repository, check_no_hooks, object_id
+from cachewatch.git.local_repository import Object, Repository, check_no_hooks, is_made, object_id
 from cachewatch.git.revision_names_and_times import time_of
 from cachewatch.runtime.files_and_locks import open_lock
 
@@ -63,11 +63,6 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
                 yield recording
     except OSError as error:
         raise SourceError(f"{folder}: {error.strerror}") from error
-
-
-def is_made(folder: Path) -> bool:
-    """Tell whether `folder` is a complete repository, not one that a killed git was making."""
-    return (folder / "HEAD").is_file() and (folder / "config").is_file() and (folder / "objects").is_dir()
 
 
 class Recording:

@@ -21,12 +21,11 @@ from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.clone_locks_and_disk_space import RECORDING_LOCK
-from cachewatch.git.local_repository import Repository
+from cachewatch.git.local_repository import Repository, is_made
 from cachewatch.git.remote_urls_and_fetching import Access, redact
 from cachewatch.git.revision_names_and_times import resolve, resolve_upstream
 from cachewatch.git.service_clone import ServiceClone
 from cachewatch.git.trees import catalogue_of, nothing_found
-from cachewatch.git.writing_revisions import is_made
 from cachewatch.hooks import extensions, load
 from cachewatch.report.digest_and_message_values import DeliveryResult
 from cachewatch.runtime.files_and_locks import publish

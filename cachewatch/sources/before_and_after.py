@@ -4,20 +4,20 @@ import os
 import re
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
-from cachewatch.core.filters_and_spec_patterns import Selection
+from cachewatch.core.filters_and_spec_patterns import Selection, no_tag_matches
 from cachewatch.core.kinds_and_specs import Diagnostic, Side
 from cachewatch.core.names_and_layouts import ANYWHERE, DEFAULT_TAG, DOCUMENT, ENDINGS, Layout, Wanted
 from cachewatch.errors import UsageError
-from cachewatch.git.local_repository import Repository
-from cachewatch.git.revision_names_and_times import file_of, resolve
-from cachewatch.git.tags_and_documents import GitReader, compare_revisions, list_revision, no_tag_matches, tags_of
 from cachewatch.sources import folders_and_unreadable_files as folders
+
+if TYPE_CHECKING:
+    from cachewatch.git.local_repository import Repository
 
 
 def needs_git(before: str, after: str) -> bool:
@@ -26,7 +26,7 @@ def needs_git(before: str, after: str) -> bool:
 
 
 def compare_sides(
-    before: str, after: str, selection: Selection, *, repository: Repository | None, layout: Layout = ANYWHERE
+    before: str, after: str, selection: Selection, *, repository: "Repository | None", layout: Layout = ANYWHERE
 ) -> Comparison:
     """Find the selected documents that differ between `before` and `after`; for two paths, `repository` may be None."""
     wanted_tag, wanted_package = selection.tags, selection.packages
@@ -34,6 +34,9 @@ def compare_sides(
     if repository is None or not needs_git(before, after):
         stacks = (partial(folders.stacks_of, before), partial(folders.stacks_of, after))
         return _compare_listings(_match(paths[before], paths[after], wanted_tag), wanted_package, stacks=stacks)
+    from cachewatch.git.revision_names_and_times import resolve  # noqa: PLC0415  a comparison of paths needs no git
+    from cachewatch.git.tags_and_documents import compare_revisions  # noqa: PLC0415  as above
+
     for name, listings in paths.items():
         for ref in (f"refs/heads/{name}", f"refs/tags/{name}"):
             if repository.objects().get(f"{ref}^{{commit}}"):
@@ -51,8 +54,11 @@ def compare_sides(
     return _compare_listings(_match(sides[0], sides[1], wanted_tag), wanted_package)
 
 
-def _file_of(repository: Repository, name: str) -> Listing | None:
+def _file_of(repository: "Repository", name: str) -> Listing | None:
     """Return a listing of the one document that `name` (REVISION:PATH) means; None if there is no such file."""
+    from cachewatch.git.revision_names_and_times import file_of  # noqa: PLC0415  as above
+    from cachewatch.git.tags_and_documents import GitReader  # noqa: PLC0415  as above
+
     found = file_of(repository, name)
     if found is None:
         return None
@@ -62,8 +68,11 @@ def _file_of(repository: Repository, name: str) -> Listing | None:
     return Listing(side, blobs, GitReader(repository), (), is_one_document=True)
 
 
-def _list_revision(repository: Repository, name: str, others: list[Listing], wanted_tag: Wanted) -> list[Listing]:
+def _list_revision(repository: "Repository", name: str, others: list[Listing], wanted_tag: Wanted) -> list[Listing]:
     """List documents of the revision `name`: in the tag that it names, else the only tag in `others`, else all."""
+    from cachewatch.git.revision_names_and_times import resolve  # noqa: PLC0415  as above
+    from cachewatch.git.tags_and_documents import list_revision, tags_of  # noqa: PLC0415  as above
+
     revision, other = resolve(repository, name), others[0]
     wanted = [tag for tag in tags_of(repository, revision).ids if wanted_tag(tag)]
     like = other.side.tag or DEFAULT_TAG

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -32,12 +33,21 @@ from cachewatch.core.names_and_layouts import (
     why_contested,
 )
 from cachewatch.documents import front_matter_and_limits as front_matter
-from cachewatch.documents.front_matter_and_limits import MAX_BYTES, Claim, claim_of, no_documents, recognize
+from cachewatch.documents.front_matter_and_limits import (
+    MAX_BYTES,
+    MAX_ENTRIES,
+    Claim,
+    claim_of,
+    ignored_entries_note,
+    no_documents,
+    recognize,
+)
 from cachewatch.documents.records_parsing_diagnostics import TOO_LARGE
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.git.trees import MAX_ENTRIES, ignored_entries_note
-from cachewatch.git.writing_revisions import Recording, open_recording
 from cachewatch.runtime.files_and_locks import read_beginning, read_inside
+
+if TYPE_CHECKING:
+    from cachewatch.git.writing_revisions import Recording
 
 STDIN = "-"
 _MAY_BE_REVISION = re.compile(r"[^/.~][^/.:~^]*(/[^/.:~^]+)*")
@@ -386,6 +396,8 @@ def _size(file: str) -> int:
 
 def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tuple[Diagnostic, ...]:
     """Commit the documents in folder `name` to `repository`; return problems. Raises an error if none can be read."""
+    from cachewatch.git.writing_revisions import open_recording  # noqa: PLC0415  a comparison of folders needs no git
+
     listings = list_path(name, layout)
     blobs = [blob for listing in listings for blob in listing.blobs.values()]
     reader, others = listings[0].reader, listings[0].others
@@ -426,6 +438,6 @@ def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tup
     return tuple(diagnostics)
 
 
-def _put(recording: Recording, before: Mapping[str, str], path: str, content: bytes) -> None:
+def _put(recording: "Recording", before: Mapping[str, str], path: str, content: bytes) -> None:
     if before.get(path) != recording.id_of(content):
         recording.write(path, content)

@@ -15,7 +15,8 @@ from conftest import Run
 from helpers import Record, catalogue, document, history, record, records, write
 from tools import finding_commands
 
-from cachewatch import __version__, cli
+from cachewatch import __version__
+from cachewatch.__main__ import cli
 from cachewatch.cli.terminal import LONG_BYTES, ProgressLine
 from cachewatch.core.kinds_and_specs import Kind
 
@@ -178,7 +179,7 @@ def test_a_file_that_the_system_refuses_is_named(run: Run, monkeypatch: pytest.M
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "/srv/a\nb.db")
 
-    monkeypatch.setattr("cachewatch.cli.cli.main", refused)
+    monkeypatch.setattr("cachewatch.__main__.cli.main", refused)
     assert run("tags").error_of(2) == "cachewatch: /srv/a\\x0ab.db: Permission denied\n"
 
 
@@ -188,7 +189,7 @@ def test_version_and_unknown_commands(run: Run, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("platform.platform", lambda: "Linux-6.8.0-60-generic-x86_64-with-glibc2.39")
     assert "\nLinux-6.8.0-60-generic-x86_64-with-glibc2.39\n" in run("--version", "--verbose").output
     assert "there is no command dif; did you mean diff?" in run("dif").error_of(2)
-    assert cli.cli.get_command(click.Context(cli.cli), "nothing") is None
+    assert cli.get_command(click.Context(cli), "nothing") is None
     assert f'\nversion = "{__version__}"\n' in (Path(__file__).parents[2] / "pyproject.toml").read_text()
 
 
@@ -391,10 +392,39 @@ def test_a_name_that_is_no_text(tmp_path: Path) -> None:
 
 def test_a_terminated_command_leaves_nothing(sides: tuple[Path, Path], tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys\nfrom cachewatch.cli import main\nimport cachewatch.cli.diff as d\n"
+        "import os, signal, sys\nfrom cachewatch.__main__ import main\nimport cachewatch.cli.diff as d\n"
         "def write(*_):\n    yield b'x'\n    os.kill(os.getpid(), signal.SIGTERM)\n    yield b'y'\n"
         "d._format = lambda *_, **__: (None, write)\n"
         f"sys.argv = ['cachewatch', 'diff', {str(sides[0])!r}, {str(sides[1])!r}, '-o', {str(tmp_path / 'out')!r}]\nmain()"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 143
     assert {file.name for file in tmp_path.iterdir()} == {"a.md", "b.md"}
+
+
+_COUNTED = """
+import atexit, sys
+from cachewatch.__main__ import main
+def ours():
+    return [name for name, each in sys.modules.items() if name.startswith("cachewatch") and not each.__file__.endswith("__init__.py")]
+atexit.register(lambda: print(len(ours()), "git" in sys.modules, file=sys.stderr))
+main()
+"""
+
+
+def test_commands_load_few_modules(sides: tuple[Path, Path], tmp_path: Path) -> None:
+    """A comparison of documents loads at most 40 modules and no GitPython; a pass that sends a mail at most 100."""
+    history(tmp_path / "r.git", catalogue({"a": records([1])}), catalogue({"a": records([2])}))
+    (tmp_path / "c.yaml").write_text(
+        f'version: 1\nstate: {tmp_path}/state\nsources: {{s: {{git: {tmp_path}/r.git, since: "HEAD~1"}}}}\n'
+        f"channels: {{box: {{type: maildir, from: a@example.org, path: {tmp_path}/box}}}}\n"
+        "subscriptions: {all: {when: each revision, to: [b@example.org], changes: [all], channels: [box]}}\n"
+    )
+    for most, loads_git, arguments in (
+        (40, "False", ["diff", *sides]),
+        (100, "True", ["once", "--config", tmp_path / "c.yaml"]),
+    ):
+        command = [sys.executable, "-c", _COUNTED, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, check=True, text=True)
+        number, has_git = done.stderr.split()[-2:]
+        assert (int(number) <= most, has_git) == (True, loads_git), done.stderr
+    assert len(list((tmp_path / "box/new").iterdir())) == 1

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from cachewatch.cli import cli
+from cachewatch.__main__ import cli
 from cachewatch.cli.help_and_exit_codes import COMPLETING
 
 

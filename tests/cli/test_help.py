@@ -7,7 +7,7 @@ import pytest
 from conftest import ROOT, Run
 from tools import all_commands
 
-from cachewatch.cli import cli, commands
+from cachewatch.__main__ import cli, commands
 
 # Every command that does something, by its words.
 LEAVES = {" ".join(words): command for words, command in all_commands() if not isinstance(command, click.Group)}

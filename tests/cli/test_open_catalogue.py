@@ -9,7 +9,7 @@ from conftest import Run, unprivileged
 from helpers import catalogue, document, history, records, write
 from upstream import IDENTITY, git
 
-from cachewatch.cli import chosen_repository_and_filters
+from cachewatch.cli import chosen_repository, shared_options_and_filters
 
 CONFIG = "version: 1\nstate: {folder}/state\nsources: {{first: {{git: {folder}/second.git}}}}\n"
 
@@ -21,7 +21,8 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setattr(chosen_repository_and_filters, "PUBLIC_REPOSITORY", f"file://{tmp_path}/public.git")
+    for module in (chosen_repository, shared_options_and_filters):
+        monkeypatch.setattr(module, "PUBLIC_REPOSITORY", f"file://{tmp_path}/public.git")
     (tmp_path / "nowhere").mkdir()
     monkeypatch.chdir(tmp_path / "nowhere")
     return tmp_path

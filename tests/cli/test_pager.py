@@ -124,7 +124,7 @@ def test_exit_codes_stay(terminal: Terminal, sides: tuple[Path, Path], make: Mak
 def test_the_progress_line_is_gone_first(terminal: Terminal, tmp_path: Path, make: Make) -> None:
     """Nothing is drawn on the terminal once the pager has it."""
     program = (
-        "import cachewatch.cli.terminal as progress, cachewatch.comparison_flow as pipeline; from cachewatch.cli import main;"
+        "import cachewatch.cli.terminal as progress, cachewatch.comparison_flow as pipeline; from cachewatch.__main__ import main;"
         "progress.LONG_BYTES = 0; pipeline._BATCH_BYTES = 1; main()"
     )
     for name, version in (("a", "1.0"), ("b", "2.0")):

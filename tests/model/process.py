@@ -13,7 +13,7 @@ from typing import IO, Any, Self
 
 from tools import finding_tests
 
-from cachewatch.cli import main
+from cachewatch.__main__ import main
 
 Request = dict[str, Any]
 

@@ -16,7 +16,7 @@ from conftest import Result, Run
 from helpers import catalogue, opened, records, secret
 from station import CONFIG, Site, log, running, wait_for
 
-from cachewatch.cli import main
+from cachewatch.__main__ import main
 from cachewatch.errors import StateError
 from cachewatch.service.passes_and_leadership import run_pass
 from cachewatch.store import schema

@@ -12,8 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.cli import terminal
-from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, TAG_OPTION, completing, open_catalogue, rev_option
+from cachewatch.cli.chosen_repository import open_catalogue
 from cachewatch.cli.help_and_exit_codes import examples
+from cachewatch.cli.shared_options_and_filters import REPO_OPTION, TAG_OPTION, completing, rev_option
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.graphs_and_attribution import NOT_RECORDED, Cause, Explanation, LockChange, What
 from cachewatch.core.kinds_and_specs import Side

@@ -23,8 +23,9 @@ def commands() -> list[Command]:
 @extends
 def after_poll(context: Any, source: Any) -> None:
     """Bring the history index of `source` up to date if the configuration lists this source under `history:`."""
-    if getattr(context.config, "history", None):
-        load(f"{__name__}.in_service:update_history")(context, source)
+    settings = getattr(context.config, "history", None)
+    if settings and settings.sources:
+        load(f"{__name__}.in_service:update_history")(context, source, settings.sources)
 
 
 @extends

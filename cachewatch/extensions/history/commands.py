@@ -10,10 +10,10 @@ from typing import Any, TypedDict, Unpack
 
 import click
 
-from cachewatch.cli import chosen_repository_and_filters as catalogues
+from cachewatch.cli import chosen_repository as catalogues
 from cachewatch.cli import terminal
-from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, TAG_OPTION, completing
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
+from cachewatch.cli.shared_options_and_filters import REPO_OPTION, TAG_OPTION, completing
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.filters_and_spec_patterns import Globs, select
 from cachewatch.environments import open_environment

@@ -1,6 +1,6 @@
 """Update the history index in the service after polls, and answer the questions that digests ask it."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,6 @@ from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, d
 from cachewatch.extensions.history.index_lookup import Index, days_between
 from cachewatch.extensions.history.package_questions import baseline_of, find_presence, last_day, returned
 from cachewatch.extensions.history.schema_and_location import NAME, DamagedIndex, NotAnIndex
-from cachewatch.extensions.history.settings import HistorySettings
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Limits, Worker
 from cachewatch.service.alerts_and_silent_sources import contained
@@ -124,10 +123,9 @@ def _number(index: Index, side: Side) -> int | None:
         return None
 
 
-def update_history(context: Context, source: Source) -> None:
-    """Index the new revisions of `source` in a worker process if the configuration lists it; errors are only logged."""
-    settings: HistorySettings = getattr(context.config, "history", HistorySettings())
-    if context.is_ending.is_set() or not settings.sources or not Globs(settings.sources)(source.name):
+def update_history(context: Context, source: Source, sources: Sequence[str]) -> None:
+    """Index the new revisions of `source` in a worker process if `sources` (globs) has it; errors are only logged."""
+    if context.is_ending.is_set() or not Globs(sources)(source.name):
         return
     log = context.log.bind(source=source.name)
     with contained(context, source.name, "the history index"), suppress(EndingError):  # it continues next time

@@ -9,8 +9,9 @@ from urllib.parse import quote
 import click
 from msgspec.structs import replace
 
-from cachewatch.cli.chosen_repository_and_filters import REPO_OPTION, completing, open_catalogue, rev_option
+from cachewatch.cli.chosen_repository import open_catalogue
 from cachewatch.cli.help_and_exit_codes import examples
+from cachewatch.cli.shared_options_and_filters import REPO_OPTION, completing, rev_option
 from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, tell, warn_of
 from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.sources_and_channels import FeedConfig
