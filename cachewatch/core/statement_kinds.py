@@ -121,10 +121,10 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     stack that is behind; of a downgrade, the new versions with places that had them before.
     outside: the pairs in `stays` of which no build is selected.
     behind: of an upgrade, each selected stack whose newest version is older than the new one, with that version.
-    of_stacks: of an upgrade, the number of selected stacks that have selected builds of the package now; of a
-    downgrade, the number of all stacks that have any.
+    of_stacks: of an up- or downgrade, the number of selected stacks that have selected builds of the package now.
     is_in_some: whether one of these stacks that has no place in the story has the package for a target of the story; of
     an upgrade for usual machines, only stacks that are behind count.
+    is_elsewhere: whether any stack without a place in a downgrade has the package, selected or not.
     replaced: the versions that places of an upgrade do not have any more.
     is_thinned: whether these places have fewer builds of a version that they keep.
     pairs: of an up- or downgrade, the newest versions of places before and after.
@@ -148,6 +148,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     behind: tuple[tuple[str, str], ...] = ()
     of_stacks: int = 0
     is_in_some: bool = False
+    is_elsewhere: bool = False
     replaced: tuple[str, ...] = ()
     is_thinned: bool = False
     pairs: tuple[tuple[str, str], ...] = ()

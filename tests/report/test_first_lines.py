@@ -301,6 +301,10 @@ def test_a_subject_names_the_part_of_a_package_that_changed(tmp_path: Path) -> N
     tag = week(tmp_path, old, new)
     titles = {one.name: mail(digest_of(replace(tag, statements=(one,))))[0].title for one in tag.statements if one.name}
     assert titles == {f"p{n}": f"p{n} 1.5 -> {said}" for n, (*_, said) in enumerate(cases)}
+    # Of several stacks, those that nobody asked for are neither counted nor told apart.
+    for chosen, said in (("abc", "1.4 (older)"), ("abd", "1.4 for a and b (older)")):
+        own = read(tmp_path / "r.git", selection=Selection(packages=Globs(["p7"]), stacks=Globs([*chosen])))
+        assert mail(digest_of(own))[0].title == f"p7 1.5 -> {said}"
 
 
 def test_a_subject_names_the_target_that_a_stack_no_longer_has(tmp_path: Path) -> None:

@@ -523,7 +523,7 @@ def _where(because: Because, package: str, statements: Iterable[Statement]) -> I
         yield from (("", place.stack) for place in fallen)
         for line in one.lines if one.kind is StatementKind.DOWNGRADED else ():
             places = {name_of(place) if line.story.targets else place.stack for place in line.story.places}
-            if line.package == package and (line.story.targets or len(places) < line.story.of_stacks):
+            if line.package == package and (line.story.targets or line.story.is_elsewhere):
                 yield from (("", place) for place in places)
 
 

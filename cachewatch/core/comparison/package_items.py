@@ -35,7 +35,6 @@ from cachewatch.core.kinds_and_specs import (
     Verdict,
     facts_of,
     kind_of_fact,
-    places_of,
     versions_by_stack,
 )
 from cachewatch.core.statement_kinds import (
@@ -510,6 +509,16 @@ class _ItemsReader:
             ),
         )
         specs, chosen, targets = self._change.specs_after.counts, self._selection, {one.target for one in judged}
+        # The newest version in each selected stack, among builds that match the selection except for versions.
+        matching = [s for s in specs if chosen.targets(s.target) and chosen.sees_build(s)]
+        built = versions_by_stack(matching)
+        newest_in = {stack: newest(has) for stack, has in built.items() if has and self._sees(stack)}
+        stacks = {one.stack for one in judged}
+
+        def has_target(others: Set[str]) -> bool:
+            return any(p.target in targets and p.stack in others for one in matching if others for p in one.places)
+
+        story = replace(story, of_stacks=len(newest_in))
         if kind is StatementKind.DOWNGRADED:
             stays = frozenset((one.after[-1], one.place) for one in judged if one.after[-1] in one.before)
             had = dict(sorted(((one.stack, version_key(one.before[-1])) for one in judged), reverse=True))  # oldest
@@ -519,16 +528,15 @@ class _ItemsReader:
                 for place in one.places
                 for version in one.versions
             )
-            of_stacks = sum(map(bool, self._versions_in[1].values()))
-            is_in_some = any(place.target in targets and place.stack not in had for place in places_of(specs))
-            named = tuple(sorted(targets)) if is_part else ()
             places = ((one.platform, one.os, place) for one in specs for place in one.places)
-            story = replace(story, targets=named, systems=frozenset(one for one in places if one[-1] in story.places))
-            return replace(story, stays=stays, of_stacks=of_stacks, is_in_some=is_in_some)
-        # The newest version in each selected stack, among builds that match the selection except for versions.
-        matching = [s for s in specs if chosen.targets(s.target) and chosen.sees_build(s)]
-        built = versions_by_stack(matching)
-        newest_in = {stack: newest(has) for stack, has in built.items() if has and self._sees(stack)}
+            return replace(
+                story,
+                targets=tuple(sorted(targets)) if is_part else (),
+                systems=frozenset(one for one in places if one[-1] in story.places),
+                stays=stays,
+                is_in_some=has_target(newest_in.keys() - stacks),
+                is_elsewhere=any(has and stack not in stacks for stack, has in self._versions_in[1].items()),
+            )
         newest_after = version_key(newest({after for _, after in pairs}))[:3]
         behind = {stack: has for stack, has in newest_in.items() if version_key(has)[:3] < newest_after}
         stays = frozenset(
@@ -543,15 +551,13 @@ class _ItemsReader:
         )
         # Usual machines are not named with an upgrade, and so stacks that had the version before do not matter to them.
         is_usual = any(runs(USUAL_TARGET, target) for target in targets)
-        others = (behind if is_usual else newest_in).keys() - {one.stack for one in judged}
         fallen = {one.stack for one in self._change.places if one.verdict is Verdict.DOWNGRADED}  # reported as such
         return replace(
             story,
             stays=stays,
             outside=stays.difference(inside),
             behind=tuple(sorted(own for own in behind.items() if own[0] not in fallen)),
-            of_stacks=len(newest_in),
-            is_in_some=any(p.target in targets and p.stack in others for one in matching if others for p in one.places),
+            is_in_some=has_target((behind if is_usual else newest_in).keys() - stacks),
             replaced=_sorted(replaced),
             is_thinned=any(
                 not replaced.issuperset(one.versions) and not story.places.isdisjoint(one.places)
