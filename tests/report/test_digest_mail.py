@@ -283,7 +283,7 @@ def test_a_page_that_no_browser_bears_is_cut(crowded: Digest, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (StatementKind.PLACE_GAINED, "zlib in more places"),
+        (StatementKind.PLACE_GAINED, "zlib built in new places"),
         (StatementKind.EXTRA_COPY, "1 extra copy of zlib"),
         (StatementKind.SURPLUS, "1 surplus copy of zlib"),
         (StatementKind.REBUILT, "1 package rebuilt"),

@@ -312,11 +312,7 @@ def test_a_lost_system_is_a_loss(run: Run, tmp_path: Path) -> None:
     [
         ([AB, A], [B, A], "STACKS CHANGED 1 package, {} zlib 1.0 some no longer in a {} 1 of 1"),
         ([A, A, B], [B, A, B], "STACKS CHANGED 1 package, {} zlib 1.0 some no longer in a, more now in b {} 1 of 1"),
-        (
-            [A, A],
-            [B, A],
-            "BUILT IN MORE PLACES 1 package, {} zlib 1.0, some no longer in a {} in b on x86_64_v3 1 of 1",
-        ),
+        ([A, A], [B, A], "BUILT IN NEW PLACES 1 package, {} zlib 1.0, some no longer in a {} in b on x86_64_v3 1 of 1"),
         ([A, B], [B, B], "LOST PLACES 1 package, {} a (x86_64_v3) zlib 1.0, more now in b {}"),
     ],
 )

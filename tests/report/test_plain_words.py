@@ -219,7 +219,7 @@ def test_a_stack_that_changed_its_target_is_told_on_both_sides(run: Run, tmp_pat
     for new, where, options in ((3, "; e4s on x86_64_v3", ()), (2, "", ("--kind", "target"))):
         told = said(run, tmp_path, before, after, *options)
         assert f"{lost} hep build an equal one cuda (zen4) zlib 1.0, now on zen5 -1" in told
-        assert f"BUILT IN MORE PLACES 1 package, +{new} zlib 1.0 +{new} in cpu, cuda on zen5{where} " in told
+        assert f"BUILT IN NEW PLACES 1 package, +{new} zlib 1.0 +{new} in cpu, cuda on zen5{where} " in told
 
 
 def test_what_replaced_what_a_filter_selects_is_named(run: Run, tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_what_is_new_in_a_selection_is_no_up_or_downgrade(run: Run, tmp_path: Pa
         after = {"zlib": [record(number, compiler="gcc@13", versions=[version])]}
         told = said(run, tmp_path, before, after, *option)
         was = f"new version {version}; 1.0 was there (outside of the filter)"
-        assert f"BUILT IN MORE PLACES 1 package, +1 zlib {was} +1 in e4s on x86_64_v3" in told
+        assert f"BUILT IN NEW PLACES 1 package, +1 zlib {was} +1 in e4s on x86_64_v3" in told
         tag = week(tmp_path / version, before, after, selection=select(compilers=["gcc@13"]))
         assert "Nothing to do" in mail(digest_of(tag))[1]
     again = said(run, tmp_path, before, {"zlib": [record(2, compiler="gcc@13")]}, *option)
