@@ -18,6 +18,7 @@ from cachewatch.core.names_and_layouts import PUBLIC_REPOSITORY, Layout, did_you
 from cachewatch.core.versions_spellings_targets import Versions
 from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.errors import DocumentError, UsageError
+from cachewatch.hooks import load
 from cachewatch.report.words import MOST_NAMES, first_of
 
 VARIABLE = "CACHEWATCH_REPO"
@@ -46,8 +47,7 @@ def _offered(what: str, context: click.Context, incomplete: str) -> list[Complet
     start = "!" if incomplete.startswith("!") else ""
     if what == "revisions":
         start = "".join(incomplete.rpartition("..")[:2])
-    from cachewatch.cli.chosen_repository import names_of  # noqa: PLC0415  it loads what reads git
-
+    names_of = load("cachewatch.cli.chosen_repository:names_of")  # which loads what reads git
     names = [f"{start}{name}" for name in names_of(what, context, package) if _HARMLESS.fullmatch(name)]
     items = [CompletionItem(name) for name in names if name.startswith(incomplete)]
     return items or ([CompletionItem(incomplete, type="file")] if what == "revisions" else [])
