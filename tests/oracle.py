@@ -127,7 +127,7 @@ def told(before: list[Spec], after: list[Spec]) -> dict[str, Any]:
         old[spec_hash], new[spec_hash] = (one | {"stacks": side[spec_hash]["stacks"]} for side in (old, new))
     verdicts = judge(old, new, is_blind=is_blind)
     vanished, came = ({h: s for h, s in side.items() if h not in kept} for side in (old, new))
-    pair_off(vanished, came, is_blind=is_blind)
+    pair_off(vanished, came, verdicts, is_blind=is_blind)
     classes: Counter[str] = Counter()
     for specs, names, side in ((vanished, VANISHED, 0), (came, NEW, 1)):
         for spec in specs.values():
@@ -242,9 +242,21 @@ RUNGS: tuple[tuple[str, ...], ...] = (
 )
 
 
-def pair_off(vanished: Specs, came: Specs, *, is_blind: bool) -> None:
-    """Take off both sides what matches."""
+def pair_off(vanished: Specs, came: Specs, verdicts: dict[Any, Any], *, is_blind: bool) -> None:
+    """Take off both sides what matches; where one version replaced another everywhere, before it matches elsewhere."""
+
+    def replaces(before: Spec, after: Spec) -> bool:
+        found = [verdicts[stack, before["target"]] for stack in before["stacks"]]
+        return bool(found) and all(
+            how in ("upgraded", "downgraded")
+            and {*before["versions"]} <= had - has
+            and {*after["versions"]} <= has - had
+            for had, has, how in found
+        )
+
     for left_out in RUNGS:
+        if left_out == ("stacks",):
+            take(vanished, came, ("versions",), replaces)
         if left_out and left_out[0] in ("stacks", "variants") and left_out != ("variants",):
             take_nearest(vanished, came, left_out)
         take(vanished, came, left_out, lambda *_: True)

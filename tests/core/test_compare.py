@@ -260,7 +260,12 @@ RECONFIGURED: Record = {"variants": ["+cuda"]}
 
 @pytest.mark.parametrize(
     ("first", "second", "name"),
-    [(MOVED, UPGRADED, "moved"), (UPGRADED, RECOMPILED, "upgraded"), (RECOMPILED, RECONFIGURED, "recompiled")],
+    [
+        (UPGRADED, MOVED, "upgraded"),  # the only stack has another version instead
+        (MOVED, RECOMPILED, "moved"),
+        (UPGRADED, RECOMPILED, "upgraded"),
+        (RECOMPILED, RECONFIGURED, "recompiled"),
+    ],
 )
 def test_of_two_successors_the_higher_rung_takes_it(first: Record, second: Record, name: str) -> None:
     """Whichever of them a document names first, the other one is new."""

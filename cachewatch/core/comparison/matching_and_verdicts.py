@@ -73,10 +73,16 @@ Unpaired = tuple[SignatureCount, ...]
 
 
 def account(
-    vanished: BySignature, new: BySignature, *, is_compiler_unknown: bool = False
+    vanished: BySignature,
+    new: BySignature,
+    judged: "Mapping[Place, PlaceJudgement]",
+    *,
+    is_compiler_unknown: bool = False,
 ) -> tuple[tuple[SpecMatch, ...], Unmatched, Unmatched]:
     """Match `vanished` specs with `new` ones; return the matches, and the unmatched specs of each side, newest first.
 
+    Where `judged` places changed from a version to another, builds of these match first: what another stack had of the
+    new version, and lost, did not move there.
     `is_compiler_unknown`: only one of the two documents writes compilers as before Spack 1.0. A spec without a compiler
     then matches any compiler.
     """
@@ -85,6 +91,16 @@ def account(
     vanished, new = (_newest_first(without(counts, rebuilt)) for counts in (vanished, new))
     if is_compiler_unknown:
         matches += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s)
+    left = {place: one.old - one.new for place, one in judged.items() if one.verdict in REGRADED}
+    if left:
+        came, key = {place: judged[place].new - judged[place].old for place in left}, _KEYS[1][1]
+        matches += _take(
+            MatchKind.UPGRADED,
+            vanished,
+            new,
+            lambda one: key(one) if _is_of(one, left) else None,
+            lambda one: key(one) if _is_of(one, came) else (),
+        )
     for kind, key, nearest_by in _KEYS:
         if nearest_by:
             matches += _take_nearest(kind, vanished, new, key, attrgetter(nearest_by))
@@ -92,6 +108,12 @@ def account(
         if is_compiler_unknown:
             matches += _take_without_compiler(kind, vanished, new, key)
     return tuple(matches), tuple(vanished.items()), tuple(new.items())
+
+
+def _is_of(one: Signature, versions: Mapping[Place, Set[str]]) -> bool:
+    """Tell whether all places of `one`, of which there is any, are in `versions`, with all of its versions."""
+    places = one.places
+    return bool(places) and all({*one.versions} <= versions.get(place, frozenset()) for place in places)
 
 
 def without(counts: Mapping[Signature, int], fewer: Mapping[Signature, int]) -> BySignature:

@@ -261,7 +261,6 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
     if not (any(reported.package) or vanished or new or rebuilt or prepared.restacked):
         return None
     all_vanished, all_new = Counter({**rebuilt, **vanished}), Counter({**rebuilt, **new})
-    matches, *unmatched = account(all_vanished, all_new, is_compiler_unknown=unknown)
     before = prepared.old.counts
     # The later state: the earlier one with the reported changes applied, so that nothing else is a change.
     after = without(before, vanished)
@@ -272,6 +271,7 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
     moved = (places_in(kept.gained + kept.lost, kept.after.target) for kept in prepared.restacked)
     touched = places_of((*vanished, *new)).union(*moved)  # the places that may have changed
     judged = judge_places(touched, before, after, is_compiler_unknown=unknown)
+    matches, *unmatched = account(all_vanished, all_new, judged, is_compiler_unknown=unknown)
     losses, machines_lost = judge_losses(judged, before, after, prepared.restacked, is_pruned=is_pruned)
     places = place_changes(judged, losses)
     matches = tuple(judged_by_places(matches, places))
