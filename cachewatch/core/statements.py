@@ -43,7 +43,7 @@ from cachewatch.core.versions_spellings_targets import sorted_versions, variant_
 _BY_PACKAGE = (StatementKind.PACKAGE_REMOVED, StatementKind.PACKAGE_ADDED)
 BY_VERSION = (StatementKind.UPGRADED, StatementKind.DOWNGRADED)
 # In these, lines are separate if the same specs also left other stacks.
-_BESIDE = (StatementKind.WIDENED, StatementKind.RETIRED, StatementKind.PLACE_GAINED)
+_BESIDE = (StatementKind.WIDENED, StatementKind.RETIRED, StatementKind.EXTENDED, StatementKind.PLACE_GAINED)
 _BY_MOVE = (StatementKind.PLACE_GAINED, StatementKind.RETIRED, StatementKind.EXTENDED)
 # Kinds of change of a place; specs of several places have those of all.
 _OF_PLACES = (*GROUPS["lost"], *LOSSES, *map(STATEMENT_OF.get, Verdict))

@@ -137,7 +137,7 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     new = _versions(story.versions, most)
     left = {"there": _versions(story.remaining, most), "none": "no version" if story.after == ("",) else ""}
     values = {"new" if story.versions == story.after else "some": new, "also": "also" if story.remaining else ""}
-    values |= left if story.kind is StatementKind.RETIRED else {}
+    values |= left if story.kind in (StatementKind.RETIRED, StatementKind.EXTENDED) else {}
     # No build of the version has these values any more, in whatever place.
     values |= {"anywhere": "" if set(story.after) & set(story.remaining) else "anywhere"}
     key = "even" if story.kind in _COPIES and line.even >= line.stacks else "fact"

@@ -190,7 +190,7 @@ WORDS: dict[str, Any] = {
         [{"stacks": ["e4s", "ml"]}, {"versions": ["2.0"], "stacks": ["ml"]}],
         ("--kind", "extended", "--fail-on", "extended"),
         (
-            "in e4s; 1.0 added in ml 1 of 2 packages has changes of these kinds (+1 -1: 1 in downgrades) cachewatch:"
+            "in e4s; 1.0 added in place of builds of 2.0 in ml 1 of 2 packages has changes of these kinds (+1 -1: 1 in downgrades) cachewatch:"
             " --fail-on extended: zlib in ml (x86_64_v3)"
         ),
     ),

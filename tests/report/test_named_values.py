@@ -154,6 +154,11 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
         ],
         "zlib 1.1 -> 1.2, 1.2 -> 1.3 (1.2 stays in b) +2 -1 in 2 of 2 stacks; a to 1.2",
     ),
+    "an older version in place of most builds of the newest, which is no downgrade": (
+        records([1, 2], versions=["2.0"]),
+        [record(1, versions=["2.0"]), record(3)],
+        "OLDER VERSIONS ADDED 1 package, +1 -1 zlib 1.0 added in place of builds of 2.0 +1 -1 in e4s on x86_64_v3",
+    ),
     "what no stack builds any more after a downgrade": (
         [record(1), record(2, versions=["2.0"])],
         [record(1), record(2, versions=["2.0"], stacks=["root"])],

@@ -435,7 +435,8 @@ class _ItemsReader:
             there = (has or frozenset()) - gained - lost
             came = _sorted(gained) or (() if judged.after else ("",))  # builds without a version
             return Story(kind=StatementKind.RETIRED, before=_sorted(lost), after=came, remaining=_sorted(there))
-        return Story(kind=StatementKind.EXTENDED, after=_sorted(gained)) if gained else None
+        there = (had or frozenset()) - (has or frozenset())  # the place keeps other builds of this version
+        return Story(kind=StatementKind.EXTENDED, after=_sorted(gained), remaining=_sorted(there)) if gained else None
 
     def _losses(self) -> Iterator[OwnedLoss]:
         """Yield the lost places of the package, and the machines lost by places that keep other builds."""

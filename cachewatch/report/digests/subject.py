@@ -109,7 +109,7 @@ class Clause:
                 own = [line for line in statement.lines if line.package == package]
                 noun = "new build" if self.path == "unreferenced.new" else "build"
                 builds = number(own[0].here.without_stack or own[0].counts.specs, noun) if own else ""
-                values = {"package": safe(package)[:_LONGEST_NAME], "of_stacks": "", "builds": builds}
+                values = {"package": safe(package)[:_LONGEST_NAME], "of_stacks": "", "builds": builds, "instead": ""}
                 sides = (line.story.before if self.path == "retired" else line.story.after for line in own)
                 versions = set[str]().union(*sides)
                 values["versions"] = phrases.names(sorted_versions(versions)) or phrases.NO_VERSION
@@ -125,6 +125,9 @@ class Clause:
                 for line in [*own, *statement.lines][:1]:
                     story = line.story
                     values["after"] = safe(", ".join((statement.after or story.versions)[-1:]))
+                    there = phrases.names(story.remaining)
+                    if story.kind is StatementKind.EXTENDED and there and says_staying:
+                        values["instead"] = self._words.say(story.kind, "instead", there=there)
                     if story.kind in BY_VERSION:
                         where = self._part(line, most)
                         if says_where and story.behind:
