@@ -98,7 +98,7 @@ class Hooks(Protocol):
 
     @_declares(firstresult=True)
     def past(self, repository: Any, log: Any) -> Any:
-        """Return an object with the history of `repository`, or None if there is no history."""
+        """Return an object with the history of `repository`; None if there is no history. `log` is for its warnings."""
         # The object has the methods `stay`, `until`, `returned`, `alternative` and `close`.
 
     @_declares(firstresult=True)

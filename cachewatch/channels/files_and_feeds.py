@@ -51,7 +51,7 @@ class OutputPlace:
         return Path(*parts).absolute()
 
     def base_of(self, path: Path) -> Path:
-        """Return the folder above all fields if it contains `path`; else (after a change of template) its parent."""
+        """Return the folder above all fields; the parent of `path` if `path` is elsewhere (the template changed)."""
         return self.base if path.is_relative_to(self.base) else path.parent
 
     def made(self) -> Iterator[Path]:
@@ -227,7 +227,7 @@ class FeedChannel(PublishedChannel):
 
 
 def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
-    """Return the feed with the entries of `message` and the newest of `older`: `most` in all, fewer if large."""
+    """Return the feed with `message` and the newest of `older`: up to `most` entries in all, fewer if they are long."""
     new = _decode(message.payload)
     known = {new.entry.id: (message, new.entry)}
     for sent in older:

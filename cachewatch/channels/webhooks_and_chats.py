@@ -63,7 +63,7 @@ class WebhookChannel(OneByOne):
         return [self._message(rendered, rendered.key)]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return the message, marked as resent, with a new Idempotency-Key, so that receivers accept it again."""
+        """Return the message again, marked as resent, with a new Idempotency-Key, so that receivers accept it."""
         title = f"Resent: {rendered.title.removeprefix('Resent: ')}"
         return self._message(replace(rendered, title=title), f"{original.message_id} {rendered.created.isoformat()}")
 

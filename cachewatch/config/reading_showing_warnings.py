@@ -68,7 +68,7 @@ def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
 
 
 def _look_ahead(values: Mapping[str, Any], context: ConfigContext) -> None:
-    """Store names and settings that several sections need in `context`, before the sections are checked."""
+    """Store in `context` the names and settings in `values`, the whole file, that checks of several sections need."""
     sources, subscriptions, channels = (
         section if isinstance(section := values.get(name), dict) else {}
         for name in ("sources", "subscriptions", "channels")
@@ -150,7 +150,7 @@ def _as_section(node: ConfigNode, context: ConfigContext) -> Mapping[str, Config
 
 
 def _read_file(path: Path, context: ConfigContext, *, is_ours: bool) -> Mapping[str, ConfigNode]:
-    """Return the sections of the YAML file `path`, which is not trusted unless `is_ours`. Raises Broken if unusable."""
+    """Return the sections of the YAML file `path`; if `is_ours`, links may lead anywhere. Raises Broken if unusable."""
     content, line = b"", 0
     try:
         if is_ours:
@@ -235,7 +235,7 @@ def _line_of(at: Any) -> int:
 
 
 def _explain(error: yaml.YAMLError, content: bytes) -> tuple[int, str]:
-    """Return the line of a YAML `error` in `content`, and a message; of an open bracket or quote, where it opens."""
+    """Return the line of a YAML `error` in `content`, or where an unclosed bracket or quote opens; and a message."""
     text = " ".join(str(error).split())
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or text
     hint = next((hint for words, hint in _HINTS.items() if words in text), "check the line, and the one above it")
@@ -398,7 +398,7 @@ class _OfFile(GenerateJsonSchema):
 
 
 def default_of(key: ConfigKey) -> str:
-    """Return the default of `key`, or a phrase on what holds without it; "" if it is required or has no effect."""
+    """Return the default of `key` or, in words, what happens without it; "" if it is required or has no effect."""
     default, is_required = key.field.default, key.is_required or key.field.is_required()
     if key.if_left_out or is_required or isinstance(default, ConfigSection) or default in (None, {}):
         return key.if_left_out

@@ -200,7 +200,7 @@ class Daemon:
             self._scheduler.remove_job(name)
 
     def _group(self, source: Source) -> str:
-        """Return the group of threads that polls `source`; silent sources have another, to block no others."""
+        """Return the name of the threads that poll `source`; silent sources have their own, and so block no others."""
         return "sources" if passes.has_answered(self._context, source) else "other sources"
 
     def _poll(self, source: Source) -> None:
@@ -281,7 +281,7 @@ class Daemon:
                 self._context.log.error("monitor.failed", listen=listen, error=str(error))
 
     def _note(self, job: str, error: BaseException | None) -> None:
-        """Log a new `error` of `job`, or its success (None); open or resolve the alert that it keeps failing."""
+        """Log a new `error` of `job`; None: that it works again. Open or resolve the alert that it keeps failing."""
         was_failing, log = job in self._failing(), self._context.log
         if error is None:
             self._logged.pop(job, None)

@@ -62,7 +62,7 @@ os.register_at_fork(after_in_child=_close_locks)
 
 @contextmanager
 def exclusive(lock: int, seconds: float) -> Iterator[bool]:
-    """Wait up to `seconds` to make the lock of the descriptor `lock` exclusive in the block; yield whether it is."""
+    """Wait up to `seconds` to lock the descriptor `lock` exclusively for the `with`; yield whether that succeeded."""
     is_exclusive = try_lock(lock, seconds)
     try:
         yield is_exclusive
@@ -81,7 +81,7 @@ def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED
 
 @contextmanager
 def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
-    """Yield a clone's shared write lock; first wait up to `seconds` to be alone, and remove what killed gits left."""
+    """Yield the shared lock of a clone's writers; first wait up to `seconds` to be the only writer, and run `_tidy`."""
     with _opened(folder, "running", _NEEDED) as lock:
         with exclusive(lock, seconds) as is_alone:
             _tidy(folder, is_alone=is_alone)
@@ -166,7 +166,7 @@ def damage(folder: Path, *, thoroughly: bool) -> str:
 
 
 def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str]:
-    """Return the ids of objects of `commits` (below `paths`, if any) that the clone lacks. Raises DamagedClone."""
+    """Return ids of objects of `commits` (only below `paths`, if given) that the clone lacks. Raises DamagedClone."""
     options = ["--objects", "--no-object-names", "--missing=print", "--no-walk", "--stdin"]
     result = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
     if result.code or "error:" in result.error:

@@ -219,7 +219,7 @@ class Git(git.Git):
         largest_file: int | None = None,  # bytes
         guarded: bool = False,  # git has limits and ends with this process; git that fetches always does
     ) -> None:
-        """Prepare to run git in `working_dir` (None: the current folder) on the repository `git_dir` ("": git looks).
+        """Prepare to run git in `working_dir` (None: current folder) on the repository `git_dir` ("": that around it).
 
         Messages call the repository `what`; "" means its path. `settings` are further pairs of git's configuration.
         """
@@ -237,9 +237,9 @@ class Git(git.Git):
         universal_newlines: bool = False,
         **_: Any,
     ) -> Any:
-        """Start git with the arguments that follow the first word of `command`; it reads `istream`.
+        """Start git with the arguments that follow the first word of `command`; `istream` is its standard input.
 
-        If `as_process`, return the process; `universal_newlines` makes its messages a text stream. If not, wait, and
+        If `as_process`, return the process, with its messages as a text stream if `universal_newlines`. Else wait, and
         return what git prints, as text. Raises SourceError if git is missing, or if it fails while this waits.
         """
         arguments = list(command)[1:]  # the first is what GitPython calls git
@@ -293,7 +293,7 @@ class Git(git.Git):
 
 
 def _environment(settings: Settings, *, fetches: bool) -> dict[str, str]:
-    """Return git's environment variables; they hold its configuration, too, as other users could read arguments."""
+    """Return git's environment variables, with its configuration and `settings`; if it `fetches`, allow protocols."""
     config = [*_CONFIG.items(), *((f"protocol.{name}.allow", "always") for name in _PROTOCOLS if fetches), *settings]
     values = {name: os.environ[name] for name in _INHERITED if name in os.environ} | _ENVIRONMENT
     values["GIT_ALLOW_PROTOCOL"] = ":".join(_PROTOCOLS) if fetches else ""
@@ -438,7 +438,7 @@ class _Progress(git.RemoteProgress):
 
 @_without_variables()
 def clone(url: str, folder: Path, report: Report | None) -> None:
-    """Make a bare clone of `url` at `folder`, without files' contents if the server can. Raises SourceError."""
+    """Make a bare clone of `url` at `folder`, if possible without file contents; `report` gets git's progress lines."""
     check_version()
     progress: Any = _Progress(report)
     try:

@@ -183,7 +183,7 @@ class Remote:
         return _BRANCH.fullmatch(name) is not None and self._list(NAME, f"refs/tags/{name}") != ""
 
     def fetch(self, folder: Path, *what: str, ids: Sequence[str] = (), is_partial: bool = False) -> None:
-        """Fetch `what` (refspecs, commits) with history, or only objects `ids`; if `is_partial`, leave out contents."""
+        """Fetch `what` (refspecs, commits) with history, or only objects `ids`; `is_partial`: without file contents."""
         options = ["--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance", "--prune"]
         options += ["--update-shallow", "--progress" if self._silence or self._report else "--quiet"]
         # With several refspecs, git would fail for ever where a branch gave way to one below it, as in topic and topic/x.
@@ -255,7 +255,7 @@ class Remote:
 
 
 class Unreachable(SourceError):
-    """The connection to a source failed; the source and our clone of it may be intact."""
+    """The connection to a source failed; the source and the local clone of it may be intact."""
 
 
 _SCP_LIKE = re.compile(r"(?P<user>[\w.-]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>.+)")
@@ -280,7 +280,7 @@ _REFSPECS = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
 
 
 def open_clone(address: str, layout: Layout = ANYWHERE, report: Report | None = None) -> Repository:
-    """Open the clone that commands keep of `address`; it fetches missing contents when they are read."""
+    """Open the clone of `address` that commands keep; when contents are read that it lacks, it fetches them."""
     remote, folder = Remote(address, seconds=_COMMAND_SECONDS, report=report), clone_folder(address)
     return Repository(folder, layout, is_ours=True, obtain=partial(remote.fetch_absent, folder))
 

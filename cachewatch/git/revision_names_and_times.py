@@ -137,7 +137,7 @@ def _listed(repository: Repository, *asked: str) -> list[str] | None:
 
 
 def chain_between(repository: Repository, before: Revision, after: Revision) -> tuple[Revision, ...]:
-    """Return all revisions from `before` to `after`, oldest first; only these two if not within 500 steps."""
+    """Return revisions from `before` to `after`, oldest first; only these two if over 500 steps apart or unrelated."""
     chain: list[Revision] = []
     for revision in islice(back_from(repository, after.commit), _MOST_STEPS + 1):
         if revision.commit == before.commit:

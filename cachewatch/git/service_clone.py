@@ -217,7 +217,7 @@ class ServiceClone:
         return upkeep.missing(folder, [commit], [f":(literal){TAGS_FILE}", *paths])
 
     def _clone(self, lock: int, tip: Tip, problem: str = "") -> Update:
-        """Make a new clone, up to `tip`, in place of any old one; `problem` is its damage, `lock` its writers' lock."""
+        """Clone anew up to `tip`, in place of any old clone, whose damage is `problem`; `lock` is shared by writers."""
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f"{self.folder.name}.new-"))
         try:
             init_repository(new, branch=tip.branch, form="sha256" if len(tip.commit) == 64 else "sha1")

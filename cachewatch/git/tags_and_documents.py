@@ -39,7 +39,7 @@ Bases = Mapping[str, Mapping[str, Revision]]
 
 
 class RestoredDocument(Struct, frozen=True):
-    """An earlier document with places added: those that the package lost and has again, as last reported."""
+    """An earlier document of a package, plus the places that it lost and has again, as they were last reported."""
 
     blob: Blob  # names no object in git
     content: bytes
@@ -93,7 +93,7 @@ def compare_revisions(
     trees: CompareTrees = TreeDifference,  # finds how two trees differ; this and `count` may cache results
     count: Callable[[Repository, Revision, Revision], int | None] = count_between,
 ) -> Comparison:
-    """Find the documents that differ, in the tag that one revision names, or else in wanted tags. Raises UsageError."""
+    """Find documents that differ in the tag that a revision names, else in wanted tags. Raises UsageError if no tag."""
     wanted_package = cache(wanted_package)
     commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
     had, has = (tags_of(repository, side, sorted(commits - {side.commit})) for side in (before, after))
@@ -191,7 +191,7 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
 def document_in(
     repository: Repository, commit: str, tag: str, package: str, others: Collection[str] = ()
 ) -> Blob | str | None:
-    """Return the document of `package`; None if there is none; a reason if unreadable. `others`: see `catalogue_of`."""
+    """Return the document of `package`, None, or a text why it is unreadable; `others` as in `catalogue_of`."""
     tree = _tree_in(repository, commit, tag, others)
     return document_of(repository, folder_of(repository, tag), tree, package)
 
@@ -256,7 +256,7 @@ def _states(
 
 
 def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str] | None = None) -> str:
-    """Return the id of the git tree of `tag`; `trees` are those known, or None. Raises UnknownRevision if missing."""
+    """Return the id of the git tree of `tag`, looked up in `trees` if given. Raises UnknownRevision if not found."""
     trees = tags_of(repository, revision).ids if trees is None else trees
     if not trees:
         raise UnknownRevision(f"{repository.prefix}{nothing_found(repository, revision.commit, revision.name)}")
@@ -270,7 +270,7 @@ def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping
 def _rebased(
     repository: Repository, difference: Difference, bases: Bases, restored: Restored, after: TagState
 ) -> Difference:
-    """Return `difference` with the earlier documents that `bases` and `restored` name; `after` is the later state."""
+    """Return `difference` with earlier documents replaced by those in `bases` and `restored`, for the state `after`."""
     replaced: dict[str, Revision | RestoredDocument] = {**bases.get(after.tag, {}), **restored.get(after.tag, {})}
     unreadable = [each for each in difference.unreadable if each.package not in replaced]
     documents = {pair.package: pair for pair in difference.all_documents if pair.package not in replaced}
@@ -296,7 +296,7 @@ def _rebased(
 
 
 def _with_equal(difference: Difference) -> Difference:
-    """Return the `difference` of two tags with pairs of equal documents added; few are equal: most name their tag."""
+    """Return the `difference` of two tags, with a pair added for each equal document (few are: most name their tag)."""
     equal = [DocumentPair(blob.package, blob, blob) for blob in difference.unchanged()]
     pairs = sorted((*difference.all_documents, *equal), key=lambda pair: pair.package)
     return replace(difference, all_documents=tuple(pairs), unchanged_packages=tuple, unchanged=tuple)
@@ -346,7 +346,7 @@ _MOST_VERSIONS = 50  # upstream repairs a document after a few revisions, or nev
 def last_readable(
     repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation = INLINE
 ) -> Revision | None:
-    """Return the newest revision, not after `revision`, where the document of `package` is readable or absent, or None.
+    """Return the last revision up to `revision` where the document of `package` is readable or absent; None if none is.
 
     `later` is the id of the commit with which it will be compared; `isolation` is where documents are read.
     """

@@ -88,7 +88,7 @@ def folders(repository: Repository, name: str | None) -> Folders:
 
 
 class TreeDifference:
-    """The differences between two trees of packages, of which `chosen` returns those of selected packages."""
+    """The documents that differ between two trees of packages; `chosen` returns those of selected packages."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, s
 
 
 def document_of(repository: Repository, folder: str, tree: str | None, package: str) -> Blob | str | None:
-    """Return the document of `package` in `tree`; None if there is none; a text with the reason if it is unreadable."""
+    """Return the document of `package` in `tree` (a tag, at `folder`); None if missing; a text why if unreadable."""
     entry = listing(repository, tree).get(package.encode("utf-8", "replace"))
     if is_odd(entry):
         return REPLACED
@@ -330,8 +330,8 @@ def _has_document(repository: Repository, tree: str, depth: int) -> bool:
 def catalogue_of(repository: Repository, commit: str, others: Collection[str] = ()) -> str | None:
     """Return the id of the catalogue's tree in `commit` (with a folder for each tag); None if it has no documents.
 
-    A document that only the commits `others` have counts as unreadable, not as removed, if its file is no document now,
-    or if a link or module is in the place of the file or of a folder above.
+    A document that only the commits `others` have counts as unreadable, not as removed, if its file is no longer a
+    document, or if a link or module is in the place of the file or of a folder above.
     """
     if (tree := stored_catalogue(repository, commit)) is not None:
         return tree  # where a file is a document by its name
@@ -435,7 +435,7 @@ def _files(repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
 
 
 def _differing(repository: Repository, start: str, before: str | None, after: str | None) -> Iterator[tuple[str, str]]:
-    """Yield path (beginning with `start`) and id of each possible document that only one of the two trees has."""
+    """Yield (path, id) of each possible document in only one tree; a changed one twice. Paths begin with `start`."""
     waiting, entries = [(start, before, after)], 0
     while waiting:
         place, *pair = waiting.pop()

@@ -268,7 +268,7 @@ def _failure(url: str, error: httpx2.HTTPError) -> HttpError:
 
 
 def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:
-    """Return `answer`. Raises HttpError if its status is not 200 nor in `expected`, or 200 but cut at `most` bytes."""
+    """Return `answer`. Raises HttpError unless its status is 200 or `expected`, or if a 200 is cut at `most` bytes."""
     status, where = answer.status, shown(answer.url)
     if status != 200 and status not in expected:
         hint = _HINTS.get(status, ": the problem is on the server" if status >= 500 else "")

@@ -77,7 +77,7 @@ def review(context: Context) -> bool:
 
 
 def resolve_settled(connection: Connection, context: Context, still: Collection[AlertKey] | None = None) -> None:
-    """Mark alerts as resolved whose cause is over; `still`: alerts whose cause a review found (None: no review)."""
+    """Mark alerts without a cause as resolved; `still`: keys for which a review found a cause (None: no review)."""
     for alert in health.all_open(connection):
         is_over = alert.key.kind in _REVIEWED and still is not None and alert.key not in still
         if is_over or not _may_last(connection, context.config, alert.key):
@@ -190,7 +190,7 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> None:
 
 
 def resend(context: Context, number: int) -> None:
-    """Send the sent delivery `number` as a new message, which refers to the old one: receivers drop copies."""
+    """Send the sent delivery `number` again as a new message that refers to it, since receivers drop equal copies."""
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
@@ -256,7 +256,7 @@ def drop_delivery(context: Context, number: int, reason: str) -> None:
 
 
 def restore(context: Context, channel: str, target: str) -> None:
-    """End the suppression of `target`, and send what was kept for it. Raises UsageError if it is not suppressed."""
+    """End the suppression of the address `target`; send what was kept. Raises UsageError if it is not suppressed."""
     with context.database.write() as connection:
         if not recipients.restore(connection, context, channel, target):
             raise UsageError(f"{target} is not suppressed in {channel}")

@@ -96,7 +96,7 @@ def user_name(number: int) -> str:
 
 @contextmanager
 def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
-    """Yield a descriptor of the folder `path`; make it from `base` if missing, for files of `mode`; refuse links."""
+    """Yield a descriptor of the folder `path`; make folders missing from `base` on (for files of `mode`); no links."""
     top = _made_and_opened(str(base), None, mode=mode)
     with _entered(top, path.relative_to(base).parts, partial(_made_and_opened, mode=mode)) as folder:
         about = os.fstat(folder)
@@ -107,7 +107,7 @@ def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
 
 @contextmanager
 def _entered(folder: int, parts: Iterable[str], enter: Callable[[str, int], int]) -> Iterator[int]:
-    """Open the nested folders `parts` below `folder`, by `enter(name, parent)`; yield the last, and close all."""
+    """Open the nested folders `parts` below the descriptor `folder` by `enter(name, parent)`; yield the last one."""
     try:
         for part in parts:
             below = enter(part, folder)
@@ -136,7 +136,7 @@ def read(path: Path) -> bytes | None:
 
 
 def _made_and_opened(name: str, folder: int | None, *, mode: int) -> int:
-    """Open or make the folder `name`, for files of `mode`, in `folder`; if that is None, `name` is a path."""
+    """Open or make the folder `name` in `folder` (None: `name` is a path); who may read files of `mode` may enter."""
     flags = _FOLDER if folder is None else _FOLDER | os.O_NOFOLLOW
     try:
         return os.open(name, flags, dir_fd=folder)
@@ -211,7 +211,7 @@ def shipped_schemas() -> Mapping[str, Traversable]:
 
 
 def demo_documents(week: str = "") -> dict[str, bytes]:
-    """Return the bytes of the demo's documents by package, from the subfolder `week`; "" means as published."""
+    """Return the bytes of the demo's documents, by package, from its subfolder `week` ("": the published documents)."""
     folder = shipped_folder() / "demo" / week
     documents = (file for file in folder.iterdir() if file.name.endswith(".md"))
     return {file.name.removesuffix(".md"): file.read_bytes() for file in documents}
@@ -260,13 +260,13 @@ def folder_around(path: Path, folders: Iterable[Path]) -> Path | None:
 
 
 def read_regular(path: Path, *, most: int) -> bytes:
-    """Return the content of the file `path`, never to be published: like `read_inside`, but all links are followed."""
+    """Return the content of `path` as `read_inside` does, but follow all links: the content must never be published."""
     _check(path.stat(), path)
     return _content(os.open(path, _FILE & ~os.O_NOFOLLOW), path, most)
 
 
 def read_beginning(name: str, most: int, *, opening: bytes = b"") -> bytes:
-    """Return the first `most` bytes of the file `name`, or only 16 if these lack `opening`; links are followed."""
+    """Return the first `most` bytes of the file `name`, or the first 16 if these lack `opening`; links are followed."""
     handle = os.open(name, _FILE & ~os.O_NOFOLLOW)
     with os.fdopen(handle, "rb", buffering=0) as file:
         about = os.fstat(handle)

@@ -145,7 +145,7 @@ class Worker:
         return self._connection
 
     def _death(self, seconds: float, elapsed: float) -> WorkFailed:
-        """Return why the process ended, `elapsed` seconds into work allowed `seconds`; add its time to `used`."""
+        """Return the error for a process that ended `elapsed` seconds into work allowed `seconds`; count its time."""
         process, self._process = self._process, None
         self.close()
         process.join()
@@ -266,7 +266,7 @@ class Isolation:
                     yield part, result
 
     def _batches(self, items: Iterable[Item], about: Callable[[Item], Piece]) -> Iterator[list[Item]]:
-        """Yield the items in order, in batches of about 4 MB; a large or refused one gets a batch of its own."""
+        """Yield items in order, in batches of about 4 MB by `about(item).size`; large or refused ones come alone."""
         batch, size = list[Item](), 0
         for item in items:
             piece = about(item)

@@ -149,7 +149,7 @@ def settle_within(connection: Connection, context: Context, alert: Alert, end: s
 
 
 def resolve_within(connection: Connection, context: Context, key: AlertKey, title: str) -> datetime | None:
-    """Resolve the alert `key`; return its start, None if it was not open. `title`: of the notice, "" for none."""
+    """Resolve the alert `key`; return its start, None if it was not open. Notify with `title`, unless that is ""."""
     alert = health.remove(connection, key)
     if alert is None:
         return None

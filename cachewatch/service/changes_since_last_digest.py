@@ -104,9 +104,9 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _news_of(
         self, gap: PendingRange, learned: list[Memory], pinned: Pinned | None
     ) -> tuple[tuple[TagNews, ...], Bases, Restored, Bases]:
-        """Return the news of the tags in the range `gap`, and what replaced its first revision for single packages.
+        """Return the news of the tags in `gap`, and three mappings of what replaced documents of its first revision.
 
-        What replaced it, by tag and package: all earlier revisions; restored documents; and again those revisions that
+        By tag and package, these have: all earlier revisions; restored documents; and again those of the revisions that
         replace unreadable documents. Facts about removals and returns are added to `learned`.
         """
         steps, wanted = Steps(self.repository, gap.base, self.newest), self.wants_package()
@@ -165,7 +165,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _compared_range(
         self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases, restored: Restored
     ) -> tuple[TagNews, ...]:
-        """Compare the tags in `gap`, new ones in `snapshots` (by tag) with the earlier one there; see `compared`."""
+        """Compare the tags in `gap`, those in `snapshots` with the one given there; other arguments: see `compared`."""
         new = {tag for one in snapshots.values() for tag in (*one.others, *one.unnamed)}
         others = gap.tags - snapshots.keys() - new
         news = self.compared(gap.base, self.newest, others.__contains__, bases, restored, steps=steps) if others else ()
@@ -179,7 +179,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return news
 
     def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
-        """Choose a new snapshot per series, the newest or `pinned.best`; return by tag what to compare it with."""
+        """Choose a new snapshot of each series: the newest or `pinned.best`; return by tag what to compare it with."""
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
         gone = {tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None}  # it may be back
         known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
@@ -204,7 +204,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return snapshots
 
     def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Memory]) -> TagNews:
-        """Return `news`, for a new snapshot with packages lost earlier that it still lacks; note these in `learned`."""
+        """Return `news`, for a new snapshot with the `wanted` packages that it still lacks; add these to `learned`."""
         tag, base = news.name, news.tag.report.before.tag
         if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
             return news
@@ -224,8 +224,8 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     ) -> Iterator[Departure]:
         """Yield the removals that `news` shows, and those of whole tags in `gap`.
 
-        Packages in `back` keep the date of their first removal. `steps` are the revisions of `gap`; `bases` are those
-        that replaced the first one, by tag and package.
+        Packages in `back` keep the date of their first removal. `steps` are the revisions of `gap`; `bases` are earlier
+        ones that replaced the first of these, by tag and package.
         """
         departures = Departures(self.source.name, steps)
         departed: list[Departure] = []
@@ -299,7 +299,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _with_statements(
         self, news: Iterable[TagNews], more: list[tuple[str, Statement]], old: Revision, bases: Bases, back: Restored
     ) -> tuple[TagNews, ...]:
-        """Return `news` plus the statements in `more` (tag, statement); compare a tag without news with `old` first."""
+        """Return `news` plus the statements in `more` (by tag); first compare a tag without news with `old`."""
         by_tag = {each.name: each for each in news}
         for tag, statement in more:
             if tag not in by_tag:
@@ -312,7 +312,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return tuple(by_tag.values())
 
     def _spans(self, unread: UnreadAfter) -> Iterator[Span]:
-        """Yield the span of each compared range, or one if none is compared; the first has notes about the source."""
+        """Yield a span for each compared range, or a single one if none is; the first has notes about the source."""
         removed, readable = defaultdict[str, list[Unread]](list), defaultdict[str, list[Unread]](list)
         for tag, entry in ((tag, entry) for tag, entries in unread.resolved.items() for entry in entries):
             is_gone = document_in(self.repository, self.newest.commit, tag, entry.package) is None
@@ -350,7 +350,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             yield replace(of_newest, notes=(*lost, *notes), unread=packages, is_unknown=bool(names))
 
     def _between(self, gap: PendingRange) -> tuple[int | None, bool, Sequence[datetime]]:
-        """Return the number of revisions in `gap` (None: unknown), whether upstream lost the first, and all times."""
+        """Return the number of revisions in `gap` (None: unknown), whether upstream lost the first, and their times."""
         return self.comparisons.recall(
             ("between", self.repository.git_dir, gap.base.commit, self.newest.commit),
             lambda: (
@@ -409,7 +409,7 @@ def compare_source(
     comparisons: Comparisons,
     takes: Callable[[str, str], bool],
 ) -> SourceDiff:
-    """Return what changed since revision `since`, or since the last report if None; `takes(source, tag)` picks tags."""
+    """Return changes of a source since revision `since` (None: the last report); `takes(source, tag)` picks tags."""
     fetched, position = state.sources[source.name].revision, state.positions.get(source.name)
     if fetched is None:
         return SourceDiff()

@@ -158,7 +158,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return changeset.report
 
     def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
-        """Return `news`; if there is a history index, its first lines say how long removed versions had been there."""
+        """Return `news` about `pairs`; with a history index, its first lines say how long removed versions stayed."""
         if not any(statement.kind in _REMOVED for each in news for statement in each.tag.statements):
             return tuple(news)
         left, found = count(_MOST_STAYS, -1), []
@@ -186,8 +186,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _tag_news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
         """Return the news of the tag in `comparison`, as `selection` selects it.
 
-        `room` is the most bytes that its table may have, None for no table; `based_on` identifies the documents that
-        replaced earlier ones in the comparison.
+        `room` is the most bytes that the attached table may have, None for no table; `based_on` identifies the
+        documents that replaced earlier ones in the comparison.
         """
         (pair,) = comparison.pairs
         find = partial(self._news, comparison, selection, room, based_on)
@@ -230,7 +230,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return TagNews(tag, name, reported.report.suspicion if is_touched and not is_hidden else "", silencing.silenced)
 
     def _left_after(self, tag: str) -> str:
-        """Return the newest snapshot left in the series of the removed `tag`; "" if none is left, or a newer one."""
+        """Return the newest snapshot left of the series of the removed `tag`; "" if none, or if newer than `tag`."""
         there, branch = tags_of(self.repository, self.newest).ids, tag_names.series(tag) or ""
         snapshots = (name for name in there if tag_names.is_snapshot(name) and tag_names.series(name) == branch)
         left = max(snapshots, key=version_key, default=branch)
@@ -245,7 +245,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return tag
 
     def selection(self) -> Selection:
-        """Return the subscription's selection; if it names no systems or targets, those of its environment, if any."""
+        """Return the stream's selection; systems or targets that it leaves open are taken from any environment."""
         always = ALWAYS_REPORTED & CAN_BE_URGENT if self.stream.is_urgent else ALWAYS_REPORTED
         selection = selection_of(self.stream.subscription.match, self.stream.changes | always)
         if self.environment is None:
@@ -266,12 +266,12 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return lambda package: package in needed and packages(package)
 
     def silencing(self, tag: str, wants: Wants | None = None) -> Silencing:
-        """Return the silences active for a tag; `wants` replaces the kinds of change that the stream selects."""
+        """Return the silences active for a tag; `wants` accepts kinds of change to report (None: as selected)."""
         silences, day = self.context.config.silences, self.context.today()
         return Silencing(silences, wants or self.selection().wants, source=self.source.name, tag=tag, day=day)
 
     def coverage(self, bases: Bases, restored: Restored) -> tuple[Coverage, Coverage] | None:
-        """Return what the cache had of the environment at the last report, and has now; None if the stream has none."""
+        """Return what the cache had of the environment at the last report, and has now; None without an environment."""
         if self.environment is None:
             return None
         told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}
@@ -294,7 +294,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return had, has
 
     def left(self, bases: Bases, news: Iterable[TagNews]) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
-        """Yield (source, tag, build) and the present state of each build in open actions; `news` has renamed stacks."""
+        """Yield (source, tag, build) and present state for each build in open actions; `news` tells renamed stacks."""
         renamed = {
             (each.name, old): one.after[0]
             for each in news
@@ -314,7 +314,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 yield from (((self.source.name, tag, need), now[one]) for need, one in own.items())
 
     def kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, Home]:
-        """Return, for each build lost or soon pruned (by `known` or `news`), a snapshot with it or a newer version."""
+        """Return, for builds that `known` or `news` call lost or soon pruned, a snapshot that has them or newer."""
         lost = {one.need: one.suggestion for one in known if one.left is Nearest.NONE}
         for one in news if self.environment is None else ():
             statements = one.tag.statements if one.tag.report.before.tag == one.tag.report.after.tag else ()
@@ -351,7 +351,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return {need: home for need in needs if (home := homes[need, lost[need]])}
 
     def alternative(self) -> Alternative | None:
-        """Return the snapshot with most binaries of the environment, if there is one and a history index; else None."""
+        """Return the snapshot with most binaries of the environment; None if there is none, or no history index."""
         if self.environment is None or self.stream.is_urgent:
             return None
         with self._past() as past:
@@ -367,7 +367,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return not any(tag in tags_of(self.repository, side).ids for side in sides)
 
     def pinned(self, learned: list[Memory]) -> Pinned | None:
-        """Return the pinned snapshot's state and what a move changes, or None; add a fact about it to `learned`."""
+        """Return the pinned snapshot's state and what a move changes; None: nothing to report. Extends `learned`."""
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent:
             return None
@@ -417,7 +417,7 @@ def _wants_nothing(_: Set[Kind]) -> bool:
 def _find_pin(
     repository: Repository, place: tuple[str, str], newest: Revision, bases: Sequence[Revision], seen: SeenPin | None
 ) -> tuple[Pinned | None, SeenPin | None]:
-    """Return the state of the snapshot `place` (source, tag), and what to remember; (None, None) if never seen."""
+    """Return the state of the snapshot `place` (source, tag), and what replaces `seen`; (None, None) if never seen."""
     source, tag = place
     own = tag_names.series(tag)
 

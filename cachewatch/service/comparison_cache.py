@@ -92,7 +92,7 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
 def select_kept(
     file: Path, selection: Selection, make_collector: MakeCollector, is_part: bool, packages: Sequence[KeptPackage]
 ) -> Batch:
-    """Return what `selection` selects from the results of `packages` in `file`; `is_part` if it may leave out specs."""
+    """Return what `selection` (which may leave out specs if `is_part`) selects from results of `packages` in `file`."""
     collector = make_collector()
     tally = Tally(selected=[] if is_part else None)
     for change, items in _kept(file, packages):

@@ -394,8 +394,8 @@ _TITLES = {AlertKind.SUSPICIOUS_LOSS: "a suspicious loss", AlertKind.LARGE_CHANG
 def holds_needed(parts: list[SourceDiff], limit: int, known: Iterable[Hold], now: datetime) -> list[Hold]:
     """Return the events to ask operators about: suspicious losses, else large changes.
 
-    A change is large in each tag with more changed specs than `limit`; if only the sum exceeds it, in each source. An
-    event in the stored holds `known` keeps its start; others begin at `now`.
+    More than `limit` changed specs are large: one event for each tag with so many or, if only the sum is so large, for
+    each source. An event in the stored holds `known` keeps its start; others begin at `now`.
     """
     since = {hold.alert: hold.counted_from for hold in known}
 

@@ -216,7 +216,7 @@ def _has_stack(repository: Repository, tag: str, stack: str, packages: Iterable[
 
 
 class Returns(Struct, frozen=True):
-    """Finds which remembered removals from a source are undone, as far as a stream has not reported that yet."""
+    """Finds the remembered removals from a source that are undone, unless the stream has already reported that."""
 
     repository: Repository
     source: str
@@ -237,7 +237,7 @@ class Returns(Struct, frozen=True):
         return back
 
     def builds(self, digest: TagDigest) -> Mapping[str, list[Departure]]:
-        """Return the packages that stacks build again or another stream reported as back, each with its removals."""
+        """Return packages that stacks of `digest` build again or another stream reported as back, with removals."""
         departures = list(self._departures(digest.report.after.tag or ""))
         if not departures:
             return {}
@@ -259,7 +259,7 @@ class Returns(Struct, frozen=True):
         return back
 
     def bases(self, back: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
-        """Return the revision to compare each package in `back` with: the last one with it that readers know of."""
+        """Return, for packages in `back`, the revision to compare with: the last reported one that had the package."""
         found = {}
         for package, departures in back.items():
             known = self._known_to_readers(departures)
@@ -270,7 +270,7 @@ class Returns(Struct, frozen=True):
     def restored(
         self, back: Mapping[str, Sequence[Departure]], before: Side, isolation: Isolation
     ) -> Mapping[str, RestoredDocument]:
-        """Return documents in `before` of packages in `back`, with the places that are back added as last reported."""
+        """Return, for packages in `back`, their document in `before` plus places that are back, as last reported."""
         lost: list[tuple[str, list[Blob], list[str]]] = []
         for package, departures in back.items():
             known = self._known_to_readers(departures)
@@ -298,8 +298,8 @@ class Returns(Struct, frozen=True):
     ) -> Iterator[Statement]:
         """Yield a statement for each removal that is undone, at least in part; `statements` are all others on the tag.
 
-        `back_by_package`: the removals of each package that is back. Of several, report the first one, and those of
-        other stacks, places and machines.
+        `back_by_package`: the removals of each package that is back. Of several removals, report the first one, and
+        those of other stacks, places and machines.
         """
         back: defaultdict[str, list[str]] = defaultdict(list)
         departures = {}
@@ -334,11 +334,11 @@ class Returns(Struct, frozen=True):
             )
 
     def _known_to_readers(self, departures: Iterable[Departure]) -> list[Departure]:
-        """Return the removals that a digest of this stream reported."""
+        """Return those of `departures` that a digest of this stream reported."""
         return [one for one in departures if any(stream == self.stream for stream, *_ in one.told)]
 
     def _base(self, package: str, departure: Departure) -> Revision | None:
-        """Return the last reported revision before a removal, else the last; None if unknown or without `package`."""
+        """Return the last reported revision before a removal, else the last; None if unknown or it lacks `package`."""
         told = {of: point for stream, of, point in departure.told if stream == self.stream}
         for point in (told.get(package, told[""]), departure.last):
             with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
@@ -348,7 +348,7 @@ class Returns(Struct, frozen=True):
         return None
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> StillMissing | None:
-        """Return the packages that earlier snapshots lost and `tag` lacks; None if none, or if reported three times."""
+        """Return `wanted` packages that earlier snapshots lost and `tag` lacks; None if none, or reported 3 times."""
         has = packages_of(self.repository, self.newest, tag)
         earlier = [one for one in self._departures(tag) if one.kind is DepartureKind.PACKAGE and one.first.tag != tag]
         lacked = {package for one in earlier for package in one.missing(self.stream)}
@@ -361,7 +361,7 @@ class Returns(Struct, frozen=True):
         return StillMissing(source=self.source, series=series, stream=self.stream, packages=packages, times=times + 1)
 
     def in_documents(self, tag: str) -> Iterator[Departure]:
-        """Yield the removals of stacks and places that `tag` may undo, latest first."""
+        """Yield the remembered removals of stacks and places that the newest `tag` may undo, latest first."""
         return (one for one in self._departures(tag) if one.kind in _IN_DOCUMENTS)
 
     def _departures(self, tag: str) -> Iterator[Departure]:
@@ -384,7 +384,7 @@ _Lost = tuple[str, Sequence[tuple[Blob, Content]], Sequence[str]]
 
 
 def _with_places(lost: Sequence[_Lost]) -> list[bytes | None]:
-    """Return the first document of each package, plus lost places that later ones still had; None if impossible."""
+    """Return each package's first document plus lost places that later documents had; None if one is unusable."""
     return [_with_places_of(*each) for each in lost]
 
 
@@ -443,7 +443,7 @@ def target_of(name: str) -> str:
 
 
 def is_for_same(name: str, other: str) -> bool:
-    """Tell from two names of places or machines whether both are for the same machines; that of a stack is for all."""
+    """Tell from two names of places or machines whether both are for the same machines; a stack's name is for all."""
     values = [each.partition(" (")[2].removesuffix(")") for each in (name, other)]
     return "" in values or len({*values}) == 1 or (target_of(name) in values and target_of(name) == target_of(other))
 

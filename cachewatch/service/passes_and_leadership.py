@@ -166,7 +166,7 @@ class Polls:
             end_threads(self._threads)
 
     def __iter__(self) -> Iterator[frozenset[str]]:
-        """Yield names of sources without an answer: after 5 seconds, then at each answer. Raises errors of storing."""
+        """Yield which sources have not answered: after 5 seconds, then at each answer. Raises errors of storing."""
         _, late = wait(self._polls, _GRACE_SECONDS)
         yield frozenset(self._polls[each] for each in late)
         for future in as_completed(late):

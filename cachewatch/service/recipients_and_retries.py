@@ -48,7 +48,7 @@ def is_operator(config: Config, channel: str, target: str) -> bool:
 
 
 def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return suppressed addresses, each with a subscription that reaches nobody in its channel without them.
+    """Return each suppressed address because of which a subscription reaches nobody through a channel, with its name.
 
     Addresses are pairs of a channel and a target. All suppressed addresses of operators are returned with OPERATORS.
     """

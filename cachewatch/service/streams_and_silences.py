@@ -333,7 +333,7 @@ def _patterns(match: Match) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def in_a_row(failures: int) -> str:
-    """Return how often something failed, in words."""
+    """Return in words that something failed `failures` times."""
     return "failed once" if failures == 1 else f"failed {failures} times in a row"
 
 
@@ -406,7 +406,7 @@ class Silencing:
         return is_wanted(line, self._wants) and _is_wanted(self._wants, line.kinds, hidden)
 
     def told(self, statements: Iterable[Statement]) -> Iterator[Statement]:
-        """Yield `statements`; from those on stacks or changed values, remove packages of which all is silenced."""
+        """Yield `statements`; from those on stacks or changed values, remove packages that are wholly silenced."""
         for one in statements:
             kinds: defaultdict[str, set[Kind]] = defaultdict(set)  # by package
             if one.kind in (*OF_STACKS, *OF_VALUES):

@@ -57,7 +57,7 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
-        """Return, by tag and package, last readable revisions of documents unreadable before the changes in `news`."""
+        """Return, by tag and package, last readable revisions, up to `bases`, of documents unreadable before `news`."""
         found: dict[str, dict[str, Revision]] = {}
         for digest in (each.tag for each in news):
             tag, side = digest.report.after.tag or "", digest.report.before
@@ -74,7 +74,7 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
-        """Return which documents are unreadable after comparing `gaps`, with `bases` or `earlier` for some packages."""
+        """Return what is unreadable after comparing `gaps` (as `news`), with `bases` or `earlier` for some packages."""
         left = {tag: entries for tag, entries in self.known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}
         unknown: dict[str, tuple[str, ...]] = {}
@@ -140,7 +140,7 @@ def _unread_among(contents: Sequence[Read]) -> tuple[Unreadable, ...]:
 def unread_at_begin(
     repository: Repository, first: Revision, newest: Revision, found: Iterable[Unreadable], isolation: Isolation
 ) -> Iterator[Unread]:
-    """Yield the entries to store on `found`, documents unreadable in `newest`, for a stream that begins at `first`."""
+    """Yield what a stream that begins at `first` stores about `found`, the documents unreadable in `newest`."""
     for document in found:
         base = first
         with suppress(SourceError):  # the history may not be in this clone
@@ -185,13 +185,13 @@ def unreadable_sources(
 
 
 def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
-    """Yield a note for each tag; `packages` are, by tag, those without any readable earlier version."""
+    """Yield a note for each tag in `packages`, on its packages that have no readable earlier version."""
     for tag, names in sorted(packages.items()):
         yield Note("unknown", {"tag": tag, "names": _listed(sorted(names), _MOST_NAMED)})
 
 
 def by_tag(key: str, entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]) -> Iterator[Note]:
-    """Yield the note `key` for the documents of each tag and revision; `revision_of(document)` is the revision."""
+    """Yield the note `key` for each tag and revision of documents in `entries`; `revision_of` gives the revision."""
     packages: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for tag, those in entries.items():
         for entry in those:

@@ -133,7 +133,7 @@ def add(
     lasting: timedelta,
     copy: int = 0,
 ) -> None:
-    """Store new deliveries in `state`, retried for `lasting`; queued ones to suppressed addresses are SUPPRESSED."""
+    """Store new deliveries in `state`, retried for `lasting`; if QUEUED to suppressed addresses, as SUPPRESSED."""
     for message, columns in zip(messages, share(connection, messages), strict=True):
         is_left_out = state is DeliveryState.QUEUED and is_suppressed(connection, channel, message.target)
         values = {
@@ -181,7 +181,7 @@ def settle(
     counts: bool = True,
     event: str = "",
 ) -> bool:
-    """Store the result of an attempt to send, and return True. Unless it `counts`, do not count it as an attempt.
+    """Store the result of an attempt to send, and return True. If not `counts`, the attempt is not counted.
 
     `said` is the reply or the reason; `due` is the time of the next attempt (None: now); `event`, by default the state,
     is the entry in the delivery's history. If another run has claimed the delivery since, write only the history and
@@ -367,7 +367,7 @@ def failed_since(connection: Connection, since: datetime) -> tuple[int, int]:
 
 
 def refusals(connection: Connection, channel: str, target: str) -> list[datetime]:
-    """Return when `target` refused digests since it last accepted one: for each digest, the time of the last one."""
+    """Return when `target` last refused each digest that it refused since it last accepted one."""
     of_target = deliveries.c.channel == channel, deliveries.c.target == target
     accepted = select(func.max(deliveries.c.settled_at)).where(*of_target, deliveries.c.state == DeliveryState.SENT)
     last_accepted = connection.execute(accepted).scalar()

@@ -63,7 +63,7 @@ class DigestRecord(DigestSummary, frozen=True, kw_only=True):
 
     @classmethod
     def ready(cls, rendered: RenderedDigest, short: RenderedDigest, *, subscription: str, stream: str) -> Self:
-        """Return the record of a digest that is sent without asking operators."""
+        """Return the record of a digest that is sent without asking operators; `short` is its short form."""
         of = {"subscription": subscription, "stream": stream, "state": DigestState.READY, "reason": ""}
         return filled(cls, rendered, **of, advances=(), rendered=rendered, short=short)
 
@@ -182,7 +182,7 @@ def _advances(row: Row[Any]) -> tuple[Advance, ...]:
 
 
 def _decoded(row: Row[Any], what: str, stored: bytes, part: slice, decode: Callable[[bytes], _Value]) -> _Value:
-    """Return `decode(stored)`. Raises DamagedRow if that fails, or if `part` of the checksum of `row` differs."""
+    """Return `decode(stored)`. Raises DamagedRow, naming `what`, if that fails or `part` of its checksum is wrong."""
     try:
         if row.checksum[part] == checksum_of([stored]):
             return decode(stored)
@@ -255,7 +255,7 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 
 def pending(connection: Connection, **of: str) -> dict[tuple[str, str], Slot]:
-    """Return the next unfinished slot of each stream by (subscription, stream); `of`: values that columns must have."""
+    """Return the next unfinished slot of each stream by (subscription, stream); only slots with the values `of`."""
     rows = connection.execute(select(slots).filter_by(done_at=None, **of).order_by(slots.c.due.desc()))
     return {(row.subscription, row.stream): filled(Slot, row) for row in rows}
 

@@ -63,7 +63,7 @@ class Database(ABC):
         return False
 
     def job(self) -> AbstractContextManager[None]:
-        """In a `with`, make `write` of this thread raise StateError if another process may have led since it began."""
+        """Make this thread's `write` raise StateError if another process may have led since the `with` block began."""
         return nullcontext()
 
     def leader(self) -> str | None:
@@ -181,7 +181,7 @@ def check_form(form: int, place: str) -> None:
 
 
 def create_or_upgrade(engine: Engine, place: str) -> bool:
-    """Create or upgrade the tables in one transaction; return whether they were missing. `place`: for errors."""
+    """Create or upgrade the tables in one transaction; return whether they were missing. Errors name `place`."""
     with engine.connect() as connection:
         if form_of(connection) == schema.FORM:
             return False
