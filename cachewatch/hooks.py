@@ -41,7 +41,7 @@ class Command(NamedTuple):
 
 
 class SourceKind(NamedTuple):
-    """A type of source; `settings` and `watched` name its pydantic model and the class of its local copies.
+    """A type of source; `settings` and `watched` name its pydantic model and the class of the local copy of a source.
 
     `holdings` names a function that returns the specs of some packages in a live source, for `coverage --source`.
     """

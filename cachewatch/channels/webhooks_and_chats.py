@@ -199,7 +199,6 @@ def _lines(brief: _Brief) -> Iterator[str]:
 
 
 def _mattermost(brief: _Brief) -> Mapping[str, Any]:
-    """Return a message for Mattermost with one attachment, which older clients also show."""
     attachment = {
         "fallback": brief.title,
         "color": brief.colour,
@@ -241,7 +240,6 @@ def _marked_up(brief: _Brief, chat: str) -> str:
 
 
 def _slack(brief: _Brief) -> Mapping[str, Any]:
-    """Return a message for Slack, made of blocks with literal text, in which Slack interprets no markup."""
     blocks: list[Mapping[str, Any]] = [{"type": "header", "text": _plain(brief.title)}]
     listed = []
     for label, text in brief.bullets:
@@ -265,7 +263,6 @@ def _plain(text: str) -> Mapping[str, Any]:
 
 
 def _matrix(brief: _Brief) -> Mapping[str, Any]:
-    """Return a message for the webhooks of Hookshot, a bridge to Matrix."""
     labels = [f"<strong>{escape(label)}</strong> " if label else "" for label, _ in brief.bullets]
     items = [f"<li>{label}{escape(text)}</li>" for label, (_, text) in zip(labels, brief.bullets, strict=True)]
     html = [f"<p><strong>{escape(brief.title)}</strong></p>"]

@@ -212,7 +212,6 @@ def _html_size(text: str) -> int:
 
 
 def _type(name: str) -> Any:
-    """Return the declaration of the key `type:` of a channel with the value `name`; the key is required."""
     return Field(name, description="type of the channel", json_schema_extra={"required": True})
 
 

@@ -416,7 +416,7 @@ def _found(given: Given, context: ConfigContext) -> str:
 
 
 def find_secret_file(folder: Path, name: str) -> Path:
-    """Return the path of a secret file (systemd's, or in `folder`). Raises ConfigError if missing or open to all."""
+    """Return the path of the secret file `name`, systemd's or in `folder`. Raises ConfigError if missing or public."""
     credentials = os.environ.get("CREDENTIALS_DIRECTORY")
     if credentials and "/" not in name and Path(credentials, name).exists():
         return Path(credentials, name)

@@ -161,7 +161,6 @@ class Daemon:
         self._scheduler.wake(*self._scheduler.names())
 
     def _lead(self) -> None:
-        """Renew the lead, or check whether another host still has it."""
         self._leadership.look()
         if not self._leadership.is_ours:
             self._live()
@@ -249,7 +248,6 @@ class Daemon:
         notify(status="configuration reloaded")
 
     def _refuse(self, reason: str) -> None:
-        """Keep the old configuration, and open an alert with the reason."""
         self._context.log.error("config.refused", error=reason)
         notify(status="the new configuration was refused, the old one stays")
         lines = (*reason.splitlines(), "The daemon goes on with the configuration that it had.")
@@ -259,7 +257,6 @@ class Daemon:
                 open_now(self._context, Alert(key=_REFUSED, title=title, lines=lines, commands=commands))
 
     def _retry_channels(self) -> None:
-        """Retry every channel, since the configuration may have repaired it."""
         try:
             unblock(self._context)
         except CachewatchError as error:
@@ -305,11 +302,9 @@ class Daemon:
                 open_now(self._context, Alert(key=key, title=title, lines=(error_message(error),)))
 
     def _failing(self) -> list[str]:
-        """Return the names of the jobs that failed three times in a row or more."""
         return sorted(job for job, count in list(self._in_a_row.items()) if count >= 3)
 
     def _healthz(self) -> MonitorPage:
-        """Answer with 503 if a job keeps failing, or if the last tick was too long ago."""
         age = time.monotonic() - self._beat
         if failing := self._failing():
             return MonitorPage(503, f"failing: {', '.join(failing)}\n")

@@ -72,7 +72,7 @@ def exclusive(lock: int, seconds: float) -> Iterator[bool]:
 
 @contextmanager
 def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED) -> Iterator[None]:
-    """Hold the lock for updates of the clone `folder`. Raises SourceError if another process holds it for `seconds`."""
+    """Hold the clone's lock for updates. Raises SourceError if it is held for `seconds` or, with `advice`, unusable."""
     with _opened(folder, "lock", advice) as lock:
         if not try_lock(lock, seconds):
             raise SourceError(f"{folder}: another cachewatch has been working on this clone for long")

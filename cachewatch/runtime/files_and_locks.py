@@ -119,7 +119,6 @@ def _entered(folder: int, parts: Iterable[str], enter: Callable[[str, int], int]
 
 
 def _open_below(name: str, folder: int) -> int:
-    """Return a descriptor of the folder `name` in the open folder `folder`. Raises OSError if it is a link."""
     return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
 
 

@@ -186,8 +186,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _tag_news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
         """Return the news of the tag in `comparison`, as `selection` selects it.
 
-        `room` is the most bytes that the attached table may have, None for no table; `based_on` identifies the
-        documents that replaced earlier ones in the comparison.
+        `room`: the most bytes for the attached table, None for no table; `based_on`: an id of replaced documents.
         """
         (pair,) = comparison.pairs
         find = partial(self._news, comparison, selection, room, based_on)
@@ -314,7 +313,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 yield from (((self.source.name, tag, need), now[one]) for need, one in own.items())
 
     def kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, Home]:
-        """Return, for builds that `known` or `news` call lost or soon pruned, a snapshot that has them or newer."""
+        """Return, by build, a snapshot in which readers still find a lost build, or at least a newer version.
+
+        Lost are builds that are missing in `known`, or that `news` reports as gone, downgraded or soon pruned.
+        """
         lost = {one.need: one.suggestion for one in known if one.left is Nearest.NONE}
         for one in news if self.environment is None else ():
             statements = one.tag.statements if one.tag.report.before.tag == one.tag.report.after.tag else ()
@@ -367,7 +369,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return not any(tag in tags_of(self.repository, side).ids for side in sides)
 
     def pinned(self, learned: list[Memory]) -> Pinned | None:
-        """Return the pinned snapshot's state and what a move changes; None: nothing to report. Extends `learned`."""
+        """Return the state of the pinned snapshot, and what readers gain and lose by a move to a newer one.
+
+        Return None if none is pinned, if none was ever here, or if its end was reported. Add a fact to `learned`.
+        """
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent:
             return None
@@ -417,7 +422,10 @@ def _wants_nothing(_: Set[Kind]) -> bool:
 def _find_pin(
     repository: Repository, place: tuple[str, str], newest: Revision, bases: Sequence[Revision], seen: SeenPin | None
 ) -> tuple[Pinned | None, SeenPin | None]:
-    """Return the state of the snapshot `place` (source, tag), and what replaces `seen`; (None, None) if never seen."""
+    """Return the state of the snapshot `place` (source, tag) in `newest`, and what to remember of it.
+
+    `bases` are the revisions reported last; `seen` is what was remembered. Both results are None if it was never seen.
+    """
     source, tag = place
     own = tag_names.series(tag)
 

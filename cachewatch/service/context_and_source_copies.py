@@ -69,7 +69,6 @@ class RecordedSource(Watched):
     """The history that cachewatch records, in a git repository, for a source that has none."""
 
     def __init__(self, folder: Path, address: str, layout: Layout = ANYWHERE) -> None:
-        """Use the history in `folder`, recorded for the source at `address`; `layout` says where documents are."""
         self._folder, self._address, self._layout = folder, address, layout
 
     def open(self) -> Repository:

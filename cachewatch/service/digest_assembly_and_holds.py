@@ -189,7 +189,7 @@ def _assembled(
 
 
 def _lock_of(environment: CoverageChange | None) -> str:
-    """Return a checksum of the hashes in an environment, which changes with its lock file; "" if it has none."""
+    """Return a checksum of the hashes in an environment, which changes with its lock file; "" if there are none."""
     hashes = sorted(environment.after.environment.hashes) if environment is not None else ()
     return hashlib.sha256("".join(hashes).encode()).hexdigest()[:12] if hashes else ""
 

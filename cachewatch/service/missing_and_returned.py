@@ -298,8 +298,7 @@ class Returns(Struct, frozen=True):
     ) -> Iterator[Statement]:
         """Yield a statement for each removal that is undone, at least in part; `statements` are all others on the tag.
 
-        `back_by_package`: the removals of each package that is back. Of several removals, report the first one, and
-        those of other stacks, places and machines.
+        `back_by_package`: removals by package; of each package, the first is reported, and others of stacks or places.
         """
         back: defaultdict[str, list[str]] = defaultdict(list)
         departures = {}
@@ -334,7 +333,6 @@ class Returns(Struct, frozen=True):
             )
 
     def _known_to_readers(self, departures: Iterable[Departure]) -> list[Departure]:
-        """Return those of `departures` that a digest of this stream reported."""
         return [one for one in departures if any(stream == self.stream for stream, *_ in one.told)]
 
     def _base(self, package: str, departure: Departure) -> Revision | None:
@@ -479,7 +477,7 @@ def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
 
 
 def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
-    """Yield a fact, to be remembered, if the digest of a tag announces that old builds will be pruned."""
+    """Yield a fact to remember if `tag`, the digest of a tag of `source`, announces that old builds will be pruned."""
     after = tag.report.after
     for one in all_statements(tag):
         if one.kind is StatementKind.REBUILD_WAVE and one.counts.beside > 0 and after.tag and after.revision:

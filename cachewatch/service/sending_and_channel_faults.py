@@ -115,7 +115,7 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> None:
 
 
 def _release_claims(context: Context, name: str, later: datetime) -> None:
-    """Queue deliveries of channel `name` again whose senders ended: ours now, those of other hosts at `later`."""
+    """Queue interrupted deliveries of channel `name` again: those of this host now, those of others at `later`."""
     host, now = f"{socket.gethostname()}/", context.clock()
     is_alone = not context.database.is_shared and not shared_kind(context.config.folder)
     with context.database.write() as connection:
@@ -127,7 +127,7 @@ def _release_claims(context: Context, name: str, later: datetime) -> None:
 
 
 def _sent_before(context: Context, name: str, target: str, most: int) -> list[Message]:
-    """Return the last `most` messages sent to `target`, newest first; a future date becomes that of the one before."""
+    """Return the last `most` messages to `target`, newest first; a date in the future becomes that of the older one."""
     with context.database.read() as connection:
         newest_first = deliveries.sent_history(connection, name, target, most)
     now, before, messages = context.clock(), datetime.fromtimestamp(0, UTC), []

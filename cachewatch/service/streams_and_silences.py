@@ -243,7 +243,7 @@ def _vanished_together(
 
 
 def first_revision(repository: Repository, source: Source, newest: Revision) -> Revision:
-    """Return where a stream begins: at `since:`, at the newest revision or, with `first_run: report`, one before it."""
+    """Return where a stream begins: at `since:` of `source`, at `newest` or, for `first_run: report`, one before it."""
     if source.since is not None:
         try:
             return resolve(repository, source.since)
@@ -386,7 +386,7 @@ class Silencing:
         return self._wants(kinds, own) and _is_wanted(self._wants, kinds, self._everywhere)
 
     def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
-        """Return a collector that passes changes that are not silenced to one of `make_collector`; see `reported`."""
+        """Return a collector that passes all but silenced changes to one made by `make_collector`; see `reported`."""
         return _SilencedCollector(self._silences, self._wants, make_collector)
 
     def reported(self, changeset: Changeset) -> Changeset:

@@ -48,7 +48,7 @@ class UnreadDocuments(Struct, frozen=True):
     isolation: Isolation = INLINE
 
     def bases(self, tags: Collection[str]) -> Bases:
-        """Return the revisions to compare unread documents of `tags` with, by tag and package."""
+        """Return, by tag and package, the revisions with which unreadable documents of `tags` are to be compared."""
         found: dict[str, dict[str, Revision]] = {}
         for tag, entry in ((each, entry) for each in sorted(tags) for entry in self.known.get(each, ())):
             with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost: nobody can know
@@ -74,7 +74,10 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
-        """Return what is unreadable after comparing `gaps` (as `news`), with `bases` or `earlier` for some packages."""
+        """Return which documents are unreadable after the tags in `gaps` were compared, with the result `news`.
+
+        Some packages were compared with revisions in `bases` or, where these are unreadable, in `earlier`.
+        """
         left = {tag: entries for tag, entries in self.known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}
         unknown: dict[str, tuple[str, ...]] = {}
@@ -167,7 +170,7 @@ def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
 def unreadable_sources(
     context: Context, unread: Mapping[tuple[str, str], Mapping[str, str]], newest: Mapping[str, str]
 ) -> Iterator[Alert]:
-    """Yield an alert for each source of which no document in a used tag can be read; `newest`: revisions by source."""
+    """Yield an alert for each source without a readable document in any used tag; `newest`: its revision, by source."""
     for name in sorted({source for source, _ in unread} & context.config.sources.keys() & newest.keys()):
         source = context.config.sources[name]
         wants = [stream.wants_tag(source) for stream in streams_of(context.config) if source in stream.sources]

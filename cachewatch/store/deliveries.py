@@ -133,7 +133,10 @@ def add(
     lasting: timedelta,
     copy: int = 0,
 ) -> None:
-    """Store new deliveries in `state`, retried for `lasting`; if QUEUED to suppressed addresses, as SUPPRESSED."""
+    """Store new deliveries in `state`, to be retried for `lasting`; `copy` is 0 unless messages are sent again.
+
+    Deliveries in the state QUEUED to suppressed addresses get the state SUPPRESSED instead.
+    """
     for message, columns in zip(messages, share(connection, messages), strict=True):
         is_left_out = state is DeliveryState.QUEUED and is_suppressed(connection, channel, message.target)
         values = {
@@ -158,7 +161,7 @@ def due_channels(connection: Connection, now: datetime) -> list[str]:
 
 
 def claim(connection: Connection, channel: str, now: datetime, owner: str) -> Delivery | None:
-    """Claim the next due delivery of `channel` for `owner`; return it, or None. Each target gets its oldest first."""
+    """Claim and return the next due delivery of `channel` for `owner`; None if none is due. Old ones come first."""
     is_next = _IS_OPEN, deliveries.c.state != DeliveryState.SENDING, _is_due(now), _IS_FIRST
     query = select(*_ABOUT).where(deliveries.c.channel == channel, *is_next).order_by(deliveries.c.id).limit(1)
     row = connection.execute(query).one_or_none()

@@ -260,7 +260,7 @@ def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) 
 def put(
     connection: Connection, table: Table, key: Sequence[str], *rows: Mapping[str, Any], only_new: Collection[str] = ()
 ) -> None:
-    """Insert rows with equal columns; if a row has the same `key`, update it instead, except the columns `only_new`."""
+    """Insert `rows` with equal columns; where a row has the same `key`, update it, except the columns `only_new`."""
     if rows:
         new = insert_into(connection, table)
         changed = {name: text(f"excluded.{name}") for name in rows[0] if name not in (*key, *only_new)}

@@ -59,7 +59,7 @@ class Database(ABC):
         self._engine.dispose()
 
     def lead(self, owner: str) -> bool:  # noqa: ARG002  where hosts share nothing, the lock of the folder is enough
-        """Make this process (`owner`) lead a shared state; return True if it just began to. Raises AnotherInstance."""
+        """Make this process, `owner`, the leader; return whether it just became that. Raises AnotherInstance."""
         return False
 
     def job(self) -> AbstractContextManager[None]:
@@ -161,7 +161,7 @@ _VERSION = "alembic_version"
 
 
 def form_of(connection: Connection) -> int | None:
-    """Return the form of the tables; None if there are no tables of cachewatch, 0 if they are older than form 1."""
+    """Return the form (version) of the tables; None if there are none of cachewatch, 0 if older than form 1."""
     tables = set(inspect(connection).get_table_names())
     if not tables >= {"cursors", "digests", "deliveries"}:  # which every form has
         return None
@@ -171,7 +171,7 @@ def form_of(connection: Connection) -> int | None:
 
 
 def check_form(form: int, place: str) -> None:
-    """Raise StateError, with advice, if the state at `place` has a `form` other than that of this cachewatch."""
+    """Raise StateError, with advice, if the tables at `place` have another `form` (version) than this cachewatch."""
     if form == schema.FORM:
         return
     advice = "use the cachewatch that wrote it, or name another place in `state:` to begin a new one"
@@ -308,13 +308,12 @@ class SqliteDatabase(Database):
         self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _execute(self, statement: str, values: tuple[str, ...] = ()) -> None:
-        """Execute a statement that cannot run in a transaction, with the `values` of its parameters."""
         engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         with self._explained(), engine.connect() as connection:
             connection.exec_driver_sql(statement, values)
 
     def _form(self) -> int | None:
-        """Return the form of the tables; None if the file is empty. Raises StateError if it is of another program."""
+        """Return the form of the tables; None if the file is empty. Raises StateError if another program wrote it."""
         with self._explained(), self._engine.connect() as connection:
             form = form_of(connection)
             if form is None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is not None:
