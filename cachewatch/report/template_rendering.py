@@ -119,6 +119,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "fill": fill,
     "table_lines": table_lines,
     "arrows": arrows,
+    "in_column": words.in_column,
     "revisions": _revisions,
     "short": short,
 }

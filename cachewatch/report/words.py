@@ -227,6 +227,11 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
     return "; ".join(filter(None, (_where(line, most), going)))
 
 
+def in_column(where: str) -> str:
+    """Return `where`, as the function of that name says it, for a column of places: without "in" or "from"."""
+    return where.removeprefix("in ").removeprefix("from ")
+
+
 def _where(line: Line, most: int) -> str:
     story = line.story
     stacks = {place.stack for place in story.places}

@@ -20,7 +20,7 @@ from cachewatch.extensions.history.schema_and_location import unpack
 from cachewatch.report.diff_blocks_and_colours import ADDING, Block, Requested, blocks_of
 from cachewatch.report.digest_and_message_values import newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
-from cachewatch.report.words import name_of, staying, where
+from cachewatch.report.words import in_column, name_of, staying, where
 
 NO_STACK = ""  # stands for a stack where specs are counted that no stack builds
 # The kinds of changes to specs in the order of the page, with their explanations.
@@ -330,10 +330,7 @@ def _bounded(text: str) -> str:
 def _section(block: Block) -> Block:
     """Return `block` with shortened texts, and without the lines of routine changes."""
     is_listed = block.kind.severity is not Severity.ROUTINE
-    entries = [
-        replace(e, fact=_bounded(e.fact), where=_bounded(e.where.removeprefix("in ").removeprefix("from ")))
-        for e in block.entries
-    ]
+    entries = [replace(e, fact=_bounded(e.fact), where=_bounded(in_column(e.where))) for e in block.entries]
     return replace(
         block,
         name=_bounded(block.name),

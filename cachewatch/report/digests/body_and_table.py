@@ -360,11 +360,7 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
             Row(
                 package=line.package,
                 change=phrases.fact(line),
-                where="; ".join(
-                    filter(
-                        None, (phrases.where(line).removeprefix("in ").removeprefix("from "), there_since(line), fall)
-                    )
-                ),
+                where="; ".join(filter(None, (phrases.in_column(phrases.where(line)), there_since(line), fall))),
                 kind=line.story.kind,
                 specs=line.counts.specs,
                 tag=tag,
