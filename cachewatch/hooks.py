@@ -151,7 +151,7 @@ def lacking(what: str, name: str) -> str:
 
 
 def models(kinds: Sequence[SourceKind | ChannelKind | Settings]) -> dict[str, Any]:
-    """Return the pydantic model of each type, by type. Notes those that cannot be imported in `extensions().failed`."""
+    """Return the pydantic model of each type, by type; note types that cannot be imported in `extensions().failed`."""
     by_type = {}
     for kind in kinds:
         try:

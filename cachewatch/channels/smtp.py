@@ -185,7 +185,7 @@ class Session(smtplib.SMTP):
         return super().getreply()
 
     def close(self) -> None:
-        """Close both handles on the connection."""
+        """Close the connection, also its second handle, by which `within` shuts it down."""
         super().close()
         if self._line is not None:
             self._line.close()

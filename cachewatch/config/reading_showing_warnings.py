@@ -366,7 +366,7 @@ class _OfFile(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
-        """Forbid keys that do not match the pattern for names; pydantic's schema would allow them with any value."""
+        """Return a schema that forbids keys which do not match the pattern for names; pydantic's allows any key."""
         found = super().dict_schema(schema)
         ((pattern, values),) = found.pop("patternProperties").items()
         return found | {"propertyNames": {"pattern": pattern}, "additionalProperties": values}

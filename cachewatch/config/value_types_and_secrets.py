@@ -208,7 +208,7 @@ class OneOrMore:
 
 
 def _with_names(value: Any) -> Any:
-    """Return the section with the name of each entry, the key under which it stands, added to the entry."""
+    """Return the section `value`, with the key of each entry added to the entry as its name."""
     if not isinstance(value, dict):
         return value
     return {name: {**each, NOT_A_KEY: name} if isinstance(each, dict) else each for name, each in value.items()}
@@ -383,7 +383,7 @@ class WithSecrets(ConfigSection):
     @model_validator(mode="before")
     @classmethod
     def _keep_keys(cls, data: Any) -> Any:
-        """Replace the text of each secret by a Given, whose key tells where the secret is."""
+        """Return `data` with the text of each secret replaced by a Given, whose key tells where the secret is."""
         if not isinstance(data, dict):
             return data
         keys = {name for name, each in keys_of(cls).items() if len(each.names) == 3}

@@ -278,7 +278,7 @@ class Daemon:
                 self._context.log.error("monitor.failed", listen=listen, error=str(error))
 
     def _note(self, job: str, error: BaseException | None) -> None:
-        """Log a new `error` of `job`; None: that it works again. Open or resolve the alert that it keeps failing."""
+        """Log a new `error` of `job`, or its recovery (None); open or resolve the alert that the job keeps failing."""
         was_failing, log = job in self._failing(), self._context.log
         if error is None:
             self._logged.pop(job, None)

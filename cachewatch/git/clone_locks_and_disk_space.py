@@ -149,7 +149,7 @@ def usable_bytes(folder: Path) -> int:
 
 
 def damage(folder: Path, *, thoroughly: bool) -> str:
-    """Return how the clone is damaged, in git's words; "" if not. If `thoroughly`, check contents of all objects."""
+    """Return how the clone is damaged, in git's words, or "". If `thoroughly`, check the contents of all objects."""
     if not folder.is_dir() or "bare = true" not in _config(folder):
         return "its configuration is gone"
     refs = read(folder, ["for-each-ref", "--format=%(objecttype)"])

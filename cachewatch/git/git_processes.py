@@ -293,7 +293,7 @@ class Git(git.Git):
 
 
 def _environment(settings: Settings, *, fetches: bool) -> dict[str, str]:
-    """Return git's environment variables, with its configuration and `settings`; if it `fetches`, allow protocols."""
+    """Return git's environment variables, with its configuration and `settings`; `fetches`: allow network protocols."""
     config = [*_CONFIG.items(), *((f"protocol.{name}.allow", "always") for name in _PROTOCOLS if fetches), *settings]
     values = {name: os.environ[name] for name in _INHERITED if name in os.environ} | _ENVIRONMENT
     values["GIT_ALLOW_PROTOCOL"] = ":".join(_PROTOCOLS) if fetches else ""
@@ -305,7 +305,7 @@ def _environment(settings: Settings, *, fetches: bool) -> dict[str, str]:
 
 
 def _guards(seconds: float, largest_file: int | None) -> list[str]:
-    """Return the words before `git`: programs that end it with this process or after `seconds`, and limit memory."""
+    """Return the words before `git`: programs that end it with this process or after `seconds`, and set its limits."""
     guards: list[str] = []
     if setpriv := which("setpriv"):
         ends_with_us = [setpriv, "--pdeathsig", "TERM", "--"]
@@ -324,7 +324,7 @@ def _guards(seconds: float, largest_file: int | None) -> list[str]:
 
 @cache
 def git_version(path: str) -> tuple[int, ...]:
-    """Return the version of git on the search path `path`: 3 numbers, () if unknown. Raises BrokenSource if none."""
+    """Return the version of git on the search path `path`, or () if unknown. Raises BrokenSource if git is missing."""
     if which("git", path=path) is None:
         raise BrokenSource(_NO_GIT)
     with suppress(GitError, SourceError, LookupError, ValueError):

@@ -233,7 +233,7 @@ class ObjectPipe:
         return (content for _, content in self._read(ids, "blob", most))
 
     def _read(self, ids: Iterable[str], kind: str, most: int) -> Iterator[tuple[int, bytes]]:
-        """Yield size and first `most` bytes of each object in `ids`, of type `kind`. Raises SourceError if missing."""
+        """Yield size and first `most` bytes of each object in `ids`, of type `kind`. Raises SourceError if not here."""
         wanted = list(ids)
         # In a thread, because git answers while we still ask; but few names fit into an empty pipe.
         lines = lines_of(wanted)

@@ -280,7 +280,7 @@ _REFSPECS = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
 
 
 def open_clone(address: str, layout: Layout = ANYWHERE, report: Report | None = None) -> Repository:
-    """Open the clone of `address` that commands keep; when contents are read that it lacks, it fetches them."""
+    """Open the clone of `address` that commands keep; contents that it lacks are fetched when they are read."""
     remote, folder = Remote(address, seconds=_COMMAND_SECONDS, report=report), clone_folder(address)
     return Repository(folder, layout, is_ours=True, obtain=partial(remote.fetch_absent, folder))
 

@@ -80,7 +80,7 @@ def resolve(repository: Repository, name: str) -> Revision:
 
 
 def resolve_upstream(repository: Repository, name: str) -> Revision:
-    """Resolve `name` like `resolve`; if it is unknown, fetch the git tag of that name, and try again."""
+    """Return what `resolve` returns for `name`; if it is unknown, fetch the git tag of that name, and try again."""
     try:
         return resolve(repository, name)
     except UnknownRevision as error:

@@ -93,7 +93,7 @@ def compare_revisions(
     trees: CompareTrees = TreeDifference,  # finds how two trees differ; this and `count` may cache results
     count: Callable[[Repository, Revision, Revision], int | None] = count_between,
 ) -> Comparison:
-    """Find documents that differ in the tag that a revision names, else in wanted tags. Raises UsageError if no tag."""
+    """Compare the documents in the tag that a revision names, else in wanted tags. Raises UsageError if none exists."""
     wanted_package = cache(wanted_package)
     commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
     had, has = (tags_of(repository, side, sorted(commits - {side.commit})) for side in (before, after))
@@ -191,7 +191,7 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
 def document_in(
     repository: Repository, commit: str, tag: str, package: str, others: Collection[str] = ()
 ) -> Blob | str | None:
-    """Return the document of `package`, None, or a text why it is unreadable; `others` as in `catalogue_of`."""
+    """Return the document of `package`, None if missing, or why it is unreadable. `others`: see `catalogue_of`."""
     tree = _tree_in(repository, commit, tag, others)
     return document_of(repository, folder_of(repository, tag), tree, package)
 

@@ -34,7 +34,7 @@ _TREES_AT_ONCE = 1024
 
 
 class MadeTree(str):
-    """The id and entries of a tree that was made here, as a folder like `_cache/` would have it; git has none."""
+    """The id that git would give to a tree that cachewatch made, which git does not have; with the tree's entries."""
 
     __slots__ = ("entries",)
     entries: "TreeEntries"
@@ -177,7 +177,7 @@ def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, s
 
 
 def document_of(repository: Repository, folder: str, tree: str | None, package: str) -> Blob | str | None:
-    """Return the document of `package` in `tree` (a tag, at `folder`); None if missing; a text why if unreadable."""
+    """Return the document of `package` in `tree` (a tag, at `folder`); None if missing; the reason if unreadable."""
     entry = listing(repository, tree).get(package.encode("utf-8", "replace"))
     if is_odd(entry):
         return REPLACED
@@ -276,7 +276,7 @@ class Located(Struct, frozen=True):
 
     @property
     def no_documents(self) -> tuple[Diagnostic, ...]:
-        """Diagnostics about files that are named like documents but are none: each empty one, and a note on others."""
+        """Diagnostics about files named like documents that are none: one for each empty file, a note on the others."""
         places = {path for tree in self.places.values() for _, _, (path, *_) in tree.entries.values()}
         ids = ((path, self.files[path]) for path in self.others - places)
         return front_matter.no_documents(((path, key == object_id("blob", b"", key)) for path, key in ids), places)
@@ -409,7 +409,7 @@ def _package(*entry: *TreeEntry) -> MadeTree:
 
 
 def _as_trees(places: Places, like: str) -> MadeTree | None:
-    """Return the tree of a `_cache/` with the documents `places`; None if this is empty. `like` is any id in git."""
+    """Return the tree of a `_cache/` with the documents `places`; None if there are none. `like` is any id in git."""
     tags: defaultdict[bytes, dict[bytes, TreeEntry]] = defaultdict(dict)
     for (tag, package), tree in places.items():
         tags[tag.encode()][package.encode()] = _FOLDER, tree, ()

@@ -215,7 +215,7 @@ def find_problems(status: ServiceStatus, config: Config, now: datetime) -> Probl
 
 
 def late(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Problem]:
-    """Yield the problems of kinds LATE: polls, digests and deliveries that are overdue."""
+    """Yield the problems whose kind is in LATE: overdue polls, digests and deliveries."""
     return (problem for problem in _shown_by_state(status, config, now) if problem.kind in LATE)
 
 

@@ -68,7 +68,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     longest_pause: timedelta  # between two revisions; a longer one is an outage
 
     def compare(self) -> SourceDiff:
-        """Compare everything that the stream has not reported yet."""
+        """Return everything that changed in the source and that the stream has not reported yet."""
         news: list[TagNews] = []
         bases: dict[str, Mapping[str, Revision]] = {}
         restored: dict[str, Mapping[str, RestoredDocument]] = {}
@@ -165,7 +165,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _compared_range(
         self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases, restored: Restored
     ) -> tuple[TagNews, ...]:
-        """Compare the tags in `gap`, those in `snapshots` with the one given there; other arguments: see `compared`."""
+        """Compare the tags in `gap`, new ones with those that `snapshots` gives; for other arguments see `compared`."""
         new = {tag for one in snapshots.values() for tag in (*one.others, *one.unnamed)}
         others = gap.tags - snapshots.keys() - new
         news = self.compared(gap.base, self.newest, others.__contains__, bases, restored, steps=steps) if others else ()
@@ -179,7 +179,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return news
 
     def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
-        """Choose a new snapshot of each series: the newest or `pinned.best`; return by tag what to compare it with."""
+        """Choose a new snapshot per series in `gap`, the newest or `pinned.best`; return what to compare it with."""
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
         gone = {tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None}  # it may be back
         known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
@@ -204,7 +204,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return snapshots
 
     def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Memory]) -> TagNews:
-        """Return `news`, for a new snapshot with the `wanted` packages that it still lacks; add these to `learned`."""
+        """Return `news`; to that of a new snapshot, add `wanted` packages that it still lacks, also to `learned`."""
         tag, base = news.name, news.tag.report.before.tag
         if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
             return news

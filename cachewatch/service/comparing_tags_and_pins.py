@@ -140,7 +140,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return replace(comparison, revisions_between=None) if is_judged else comparison
 
     def _is_broken(self, tag: str, earlier: Revision, later: Revision) -> bool:
-        """Tell whether the step from `earlier` to `later` makes the tag suspicious; False if they cannot be read."""
+        """Tell whether the step from `earlier` to `later` makes the tag suspicious; False if these cannot be read."""
         try:
             return bool(self.unselected(earlier, later, tag, Globs()).suspicion)
         except BrokenSource:
@@ -158,7 +158,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return changeset.report
 
     def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
-        """Return `news` about `pairs`; with a history index, its first lines say how long removed versions stayed."""
+        """Return `news` about `pairs`; with a history index, the first lines say how long removed versions stayed."""
         if not any(statement.kind in _REMOVED for each in news for statement in each.tag.statements):
             return tuple(news)
         left, found = count(_MOST_STAYS, -1), []
@@ -244,7 +244,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return tag
 
     def selection(self) -> Selection:
-        """Return the stream's selection; systems or targets that it leaves open are taken from any environment."""
+        """Return the stream's selection; systems and targets that it leaves open come from its environment, if any."""
         always = ALWAYS_REPORTED & CAN_BE_URGENT if self.stream.is_urgent else ALWAYS_REPORTED
         selection = selection_of(self.stream.subscription.match, self.stream.changes | always)
         if self.environment is None:
@@ -371,7 +371,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def pinned(self, learned: list[Memory]) -> Pinned | None:
         """Return the state of the pinned snapshot, and what readers gain and lose by a move to a newer one.
 
-        Return None if none is pinned, if none was ever here, or if its end was reported. Add a fact to `learned`.
+        None for urgent digests, without a pin, if it was never here or its end was reported. Add a fact to `learned`.
         """
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent:

@@ -180,7 +180,7 @@ def _selected(file: Path, batches: list[KeptBatch], of: ComparedPair, make_colle
 
 
 def _failed(pair: DocumentPair, failure: WorkFailed) -> Tally:
-    """Return totals that report a package as unreadable: no worker could select from its result (`failure`)."""
+    """Return totals that report the package of `pair` as unreadable, because of `failure` of the selecting worker."""
     later, reason, is_there = pair.after or pair.before, str(failure), pair.after is not None
     assert later is not None
     blob = later.name if isinstance(failure, WorkerEnded) else None

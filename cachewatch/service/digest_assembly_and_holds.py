@@ -77,7 +77,7 @@ class PendingDigest(Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """Why the digest is held, or that it is sent because operators did not answer in time; "" for all others."""
+        """Why the digest is held, or that it is sent because operators did not answer in time; "" for other digests."""
         unconfirmed = self.digest.unconfirmed
         return self.hold or (unconfirmed and f"not confirmed by the operators: {unconfirmed}")
 
@@ -270,7 +270,7 @@ def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: 
 
 
 def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
-    """Return the compared period for file names: two days or, if these are the same, that day and a time."""
+    """Return the compared period for file names: two days, or one day and a time; `is_urgent` adds `-urgent`."""
     sides = [span for part in parts for span in part.spans]
     end = max((span.after.time for span in sides if span.after.time), default=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
     begin = min((span.before.time for span in sides if span.before.time), default=end)

@@ -181,7 +181,7 @@ class Departures:
         return has_place
 
     def of_lost_tag(self, tag: str) -> Departure:
-        """Return the removal of a whole tag."""
+        """Return the removal of the whole `tag`, with the packages that it had."""
         step = self._steps.last_with(lambda at: bool(self._steps.packages(at, tag)))
         packages = self._steps.packages(step[0], tag)
         return self._departure(DepartureKind.TAG, tag, [_point(at, tag) for at in step], packages)
@@ -237,7 +237,7 @@ class Returns(Struct, frozen=True):
         return back
 
     def builds(self, digest: TagDigest) -> Mapping[str, list[Departure]]:
-        """Return packages that stacks of `digest` build again or another stream reported as back, with removals."""
+        """Return packages that stacks of `digest` build again or other streams report as back; with their removals."""
         departures = list(self._departures(digest.report.after.tag or ""))
         if not departures:
             return {}
@@ -346,7 +346,7 @@ class Returns(Struct, frozen=True):
         return None
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> StillMissing | None:
-        """Return `wanted` packages that earlier snapshots lost and `tag` lacks; None if none, or reported 3 times."""
+        """Return `wanted` packages that earlier snapshots lost and `tag` lacks; None if none, or if reported thrice."""
         has = packages_of(self.repository, self.newest, tag)
         earlier = [one for one in self._departures(tag) if one.kind is DepartureKind.PACKAGE and one.first.tag != tag]
         lacked = {package for one in earlier for package in one.missing(self.stream)}
@@ -491,7 +491,7 @@ def pruned(wave: AnnouncedWave) -> Statement:
 
 
 def tag_added(tag: str) -> Statement:
-    """Return the statement that a snapshot is new."""
+    """Return the statement that the snapshot `tag` is new."""
     return Statement(kind=StatementKind.TAG_ADDED, name=tag, kinds=frozenset({Kind.TAG_ADDED}))
 
 

@@ -261,7 +261,7 @@ _OPTIONS |= {"compilers": "compiler", "versions": "versions"}
 
 
 def days(duration: timedelta) -> str:
-    """Return a duration in words: 5 days, 3 hours, 20 minutes."""
+    """Return a duration in words, such as `5 days` or `20 minutes`."""
     return how_long(duration.total_seconds())
 
 
@@ -390,7 +390,7 @@ class Silencing:
         return _SilencedCollector(self._silences, self._wants, make_collector)
 
     def reported(self, changeset: Changeset) -> Changeset:
-        """Return `changeset`, made with `body`, with the results of the wrapped collectors; store what is silenced."""
+        """Return `changeset`, made by collectors of `body`, with their inner results; store what silences hid."""
 
         def open_body(taken: tuple[object, set[tuple[str, str]], Mapping[str, frozenset[Kind]]]) -> object:
             body, silenced, kinds = taken

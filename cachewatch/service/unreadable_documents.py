@@ -57,7 +57,7 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
-        """Return, by tag and package, last readable revisions, up to `bases`, of documents unreadable before `news`."""
+        """Return the last readable revision, up to that in `bases`, of documents that were unreadable before `news`."""
         found: dict[str, dict[str, Revision]] = {}
         for digest in (each.tag for each in news):
             tag, side = digest.report.after.tag or "", digest.report.before
@@ -170,7 +170,7 @@ def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
 def unreadable_sources(
     context: Context, unread: Mapping[tuple[str, str], Mapping[str, str]], newest: Mapping[str, str]
 ) -> Iterator[Alert]:
-    """Yield an alert for each source without a readable document in any used tag; `newest`: its revision, by source."""
+    """Yield an alert for each source without a readable document in any used tag; `newest` are the newest revisions."""
     for name in sorted({source for source, _ in unread} & context.config.sources.keys() & newest.keys()):
         source = context.config.sources[name]
         wants = [stream.wants_tag(source) for stream in streams_of(context.config) if source in stream.sources]

@@ -232,7 +232,7 @@ def requeue(connection: Connection, number: int, due: datetime, now: datetime) -
 
 
 def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delivery]:
-    """Return open deliveries late by at least `by`; for each target only the oldest, on which its others wait."""
+    """Return open deliveries late by at least `by`; for each target only the oldest, since the others wait for it."""
     is_late = _IS_OPEN, deliveries.c.due <= now - by, _IS_FIRST
     query = select(*_ABOUT).where(*is_late).order_by(deliveries.c.due, deliveries.c.id)
     return [_delivery(row) for row in connection.execute(query)]
