@@ -38,7 +38,7 @@ _THREE_WAYS = f"""\
 
 
 def names_of(what: str, context: click.Context, package: str = "") -> list[str]:
-    """Return the names of `what`, such as "tags", in what the command would read; none if it cannot be read."""
+    """Return the names of `what` ("tags", say) in the catalogue or configuration of a command; none if unreadable."""
     from cachewatch.config.reading_showing_warnings import read_config  # noqa: PLC0415  slow to load
 
     given = context.params
@@ -74,7 +74,7 @@ def _of_catalogue(what: str, repository: Repository, revision: Revision, package
 
 
 class _Default(Struct, frozen=True):
-    """A repository that is read because no option names one, and the message that says so."""
+    """A repository to read, and a sentence that tells the user so: "" if he chose it."""
 
     address: str
     sentence: str
@@ -84,8 +84,8 @@ class _Default(Struct, frozen=True):
 def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked: str = "") -> Repository:
     """Open `repo`; if None, the repository around the working directory, the configured one, or one in this folder.
 
-    Tells the user which one is read, unless it is `repo` or around the working directory. Draws the progress of cloning
-    on `line`. Raises UsageError, with `asked` as the beginning of its message, if there is no repository.
+    The user is told which one is read unless it is `repo` or around the working directory. `line` shows the progress
+    of cloning. Raises UsageError, with `asked` as the beginning of its message, if there is no repository.
     """
     if repo is not None:
         if not is_url(repo) and not os.path.lexists(repo):
@@ -99,7 +99,7 @@ def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked:
 
 
 def open_as_fetched(repo: str | None) -> Repository | None:
-    """Open the repository as `open_catalogue` does, but silently and without network; None if it was never fetched."""
+    """Open what `open_catalogue` opens, but silently and without network; return None if it was never fetched."""
     if repo is None and (here := _here()) is not None:
         return here
     source = _Default(repo, "") if repo is not None else _default()
@@ -120,7 +120,7 @@ def is_partial() -> bool:
 
 
 def _open(found: _Default, line: ProgressLine | None = None) -> Repository:
-    """Open the repository `found`; a plain folder is first recorded in a temporary one. `line` shows the progress."""
+    """Open the repository `found`; if it is a plain folder, record that in a temporary repository and open this."""
     address, layout = found.address, layout_asked_for() or found.layout
     if not is_folder(address):
         return open_repository(address, report=line.git_report if line else None, layout=layout)
@@ -190,7 +190,7 @@ def _configured() -> _Default | None:
 
 
 def _beside() -> _Default | None:
-    """Return the bare repository with documents in the working directory, or None. Raises UsageError if several."""
+    """Return the bare repository with documents in the working directory, or None. Raises UsageError for several."""
     repositories: list[Path] = []
     with suppress(OSError):
         paths = (path for path in Path().iterdir() if path.name != ".git")

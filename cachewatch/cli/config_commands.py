@@ -66,7 +66,7 @@ CONFIG_OPTION = click.option(
 
 
 def configured(command: Callable[..., Any], *, with_secrets: bool = True) -> Callable[..., Any]:
-    """Return `command` with the option --config; as `config` it gets the configuration, with or without secrets."""
+    """Return `command` with the option --config, whose file it gets, read with or without secrets, as `config`."""
 
     @CONFIG_OPTION
     @wraps(command)
@@ -84,13 +84,13 @@ log_format = click.option(
 
 
 def reading(config: Config) -> AbstractContextManager[Context]:
-    """Open the state of `config` read-only, without write permission; `with` yields it and closes it at the end."""
+    """Return a context manager that yields a Context with the state of `config`, opened only to read, and closes it."""
     return working_on(config, open_to_read(config.database))
 
 
 @contextmanager
 def elsewhere(config: Config) -> Iterator[Context]:
-    """Open an empty state in a temporary folder; the state of `config` is neither created nor opened."""
+    """Yield a Context with an empty state in a temporary folder; the state of `config` is not created nor opened."""
     with TemporaryDirectory(prefix="cachewatch-") as folder, working_on(config, open_database(Path(folder))) as context:
         yield context
 
@@ -103,7 +103,7 @@ def working_on(config: Config, database: Database) -> Iterator[Context]:
 
 
 def page(template: str, now: datetime, **values: Any) -> list[str]:
-    """Render `template` to lines for a terminal; make texts in `values` harmless, and write times relative to `now`."""
+    """Return `template` as lines for a terminal; texts in `values` are made harmless, times are relative to `now`."""
     plain = _harmless(msgspec.to_builtins(values, builtin_types=(datetime,)))
     times = {name: partial(show, zone=str(now.tzinfo)) for name, show in (("minute", minute), ("second", second))}
     return render(template, now=now, in_a_row=in_a_row, when=partial(_when, now=now), **times, **plain).splitlines()
@@ -118,7 +118,7 @@ def _harmless(value: Any) -> Any:
 
 
 def _when(moment: datetime | None, now: datetime) -> str:
-    """Return a time in the zone of `now`, with its distance from `now`: `... (2 hours ago)`; "never" for None."""
+    """Return `moment` in the zone of `now`, and how far it is from `now`: `... (2 hours ago)`; None becomes "never"."""
     if moment is None:
         return "never"
     seconds = (now - moment).total_seconds()
@@ -164,7 +164,7 @@ def _matches(config: Config) -> Iterator[tuple[str, Match]]:
 
 @contextmanager
 def _opened(context: Context, source: Source) -> Iterator[Repository]:
-    """Open the copy of `source`; if there is none, fetch a local source temporarily. Raises UsageError for others."""
+    """Yield the copy of `source`; if there is none, fetch a local source temporarily. Raises UsageError for others."""
     watched = context.watched(source)
     with TemporaryDirectory(prefix="cachewatch-") as folder:
         if not context.clone_folder(source.name).exists():
@@ -190,9 +190,9 @@ def _unknown_since(repository: Repository, source: Source) -> Iterator[str]:
 
 
 def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, filters.Values]) -> Iterator[str]:
-    """Yield a message for each pattern that matches no value in `seen`, or one if no value matches all of them.
+    """Yield a message for each of `patterns` that matches no value in `seen`, or one if no value matches all of them.
 
-    `where` is the place of `patterns` in the configuration; `seen` has the values of each source by filter (`option`).
+    `where` is the place of `patterns` in the configuration, `option` their filter; `seen` has values of each source.
     """
     if not seen or not patterns:
         return
@@ -207,7 +207,7 @@ def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str
 
 
 def _look(repository: Repository, source: Source, asked: filters.Asked) -> tuple[set[str], filters.Values]:
-    """Return all tags of a source's newest revision, and by filter the values in watched tags that `asked` needs."""
+    """Return all tags of the newest revision of `source` and, by filter, the values in watched tags for `asked`."""
     revision = resolve(repository, "HEAD")
     trees = tags_of(repository, revision).ids
     if not trees:
@@ -297,7 +297,7 @@ def schema() -> None:
 
 
 def _check_environments(config: Config) -> None:
-    """Read the environments of all subscriptions. Raises ConfigError for those that cannot be read."""
+    """Raise ConfigError, which names all of them, if environments of subscriptions cannot be read."""
     mistakes = []
     for name, subscription in config.subscriptions.items():
         try:
@@ -310,7 +310,7 @@ def _check_environments(config: Config) -> None:
 
 
 def _report(config: Config, now: datetime) -> list[str]:
-    """Return the lines of a summary of the configuration, with the next times after `now` when digests are due."""
+    """Return a summary of `config` as lines, with the times after `now` when digests are due next."""
 
     def users(channel: str) -> list[str]:
         names = [each.name for each in config.subscriptions.values() if channel in channels_of(each)]
@@ -430,7 +430,7 @@ TEMPLATES_OPTION = click.option(
 
 
 def _of_own_templates(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `command` with --templates-dir, whose default is `templates_dir:` of the configuration, if set."""
+    """Return `command` with --templates-dir, whose default is `templates_dir:` of the configuration, or None."""
 
     @TEMPLATES_OPTION
     @CONFIG_OPTION

@@ -198,7 +198,7 @@ def diff(
 
 
 def _note_not_compared(repository: "Repository", named: tuple[str, str] | None, after: str | None) -> None:
-    """Print how to compare a folder or uncommitted files with HEAD, if the arguments suggest that this was meant."""
+    """Print how to compare a folder or uncommitted files with HEAD if the sides `named` and `after` suggest it."""
     root = next((folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / ".git").exists()), None)
     if named is not None and after is None and is_documents(named[0]):
         command = shlex.join(["cachewatch", "diff", NEWEST, named[0]])
@@ -212,7 +212,7 @@ def _note_not_compared(repository: "Repository", named: tuple[str, str] | None, 
 
 
 def _note_returned(repository: "Repository", reports: Iterable[Report]) -> None:
-    """Print which packages and stacks, new in `reports`, a tag had some time before; needs a history index."""
+    """Print which new packages and stacks in `reports` a tag had some time before, if there is a history index."""
     in_one_tag = [report for report in reports if report.before.tag == report.after.tag]
     new = [(one, report) for report in in_one_tag for one in report.statements if one.kind in _NEW]
     old, end = (new[0][1].before.revision, new[0][1].after.revision) if new else (None, None)
@@ -229,7 +229,7 @@ def _note_returned(repository: "Repository", reports: Iterable[Report]) -> None:
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
-    """Return both sides, with HEAD if `after` is None; None if `before` is None. Raises UsageError if one is wrong."""
+    """Return BEFORE and AFTER (HEAD if None); None if BEFORE is None. Raises UsageError if one of them is wrong."""
     if before is None:
         return None
     if after is None and (found := split_range(before)) is not None:
@@ -247,7 +247,7 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
 
 
 def _by_why(context: click.Context, names: Sequence[str], **options: str | None) -> bool | None:
-    """Compare two lock files or two hashes as `why` does; return whether they differ, or None for other `names`."""
+    """Compare two lock files or two hashes, `names`, by `why`; return whether they differ, or None for other names."""
     with_effect = {"before", "after", "format_", "color", "output", "exit_code", "quiet"}
     if all(Path(name).suffix == ".lock" and Path(name).is_file() for name in names):
         what, arguments = "two lock files", ["--lock", *names]
@@ -276,7 +276,7 @@ def _by_why(context: click.Context, names: Sequence[str], **options: str | None)
 
 
 def _are_paths(named: tuple[str, str] | None, tags: Sequence[str], *, has_repo: bool) -> bool:
-    """Tell whether both sides, `named`, are paths. Raises UsageError if so and a given option has no effect on them."""
+    """Tell whether both sides `named` are paths. Raises UsageError if so and an option that was given has no effect."""
     if named is None or needs_git(*named):
         return False
     if has_repo:
@@ -289,7 +289,7 @@ def _are_paths(named: tuple[str, str] | None, tags: Sequence[str], *, has_repo: 
 
 
 def _asked(named: tuple[str, str] | None, after: str | None) -> str:
-    """Return why a catalogue is needed, the beginning of the message that there is none; "" if `named` is None."""
+    """Return, as the beginning of a message, why a catalogue is needed for the sides `named`; "" if these are None."""
     if named and after is None and is_documents(named[0]):
         return f"{named[0]} alone is compared with {NEWEST} of a catalogue (name a second path to compare two), and "
     missing = " and ".join(name for name in dict.fromkeys(named or ()) if not is_documents(name))
@@ -297,7 +297,7 @@ def _asked(named: tuple[str, str] | None, after: str | None) -> str:
 
 
 def _compared(named: tuple[str, str] | None, repository: "Repository | None", selection: Selection) -> Comparison:
-    """Return the comparison of the two sides `named`; if None, of the newest revision with the one before it."""
+    """Return the comparison of the sides `named`; if None, of the newest revision with the one before it."""
     if named is None:
         assert repository is not None  # only paths need none
         from cachewatch.git.revision_names_and_times import newest_two  # noqa: PLC0415  as above
@@ -311,7 +311,7 @@ def _compared(named: tuple[str, str] | None, repository: "Repository | None", se
 def _explained(
     compared: Iterable[Changeset], opened: "Repository | None", selection: Selection, stack: ExitStack
 ) -> Iterable[Changeset]:
-    """Return `compared` with the causes of rebuilds; `stack` closes git. Raises UsageError if `opened` is None."""
+    """Return `compared` with causes of rebuilds, read until `stack` ends. Raises UsageError if `opened` is None."""
     if opened is None:
         raise UsageError("--why compares revisions: files and folders have no dependency graph")
     causes = extensions().hook.causes(repository=stack.enter_context(closing(opened.reopened())))
@@ -329,7 +329,7 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, output: str | None) -> Format:
-    """Return the class of the collector, and the writer, for the format `name` (or "stat"); `is_all` cuts no list."""
+    """Return the collector class and the writer for the format `name` (or "stat"); if `is_all`, no list is cut."""
     if name in ("json", "jsonl"):
         return JsonCollector, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
     if name == "csv":
@@ -350,7 +350,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, output: str | None
 
 
 def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Changeset]:
-    """Yield the changesets, and add each to `done` after the caller has written it."""
+    """Yield the changesets in `found`, and add each to `done` once the caller asks for the next."""
     for changeset in found:
         yield changeset
         done.append(changeset)
@@ -364,7 +364,7 @@ def _checked(
     *,
     names_tags: bool,
 ) -> Iterator[bytes]:
-    """Yield `pieces` of a report, after a list of tags if `names_tags` and there are several; then check `filters`."""
+    """Yield `pieces` of a report, if `names_tags` after a list of several tags; then check what `filters` match."""
     tags = [safe(pair.after.tag or pair.before.tag or "") for pair in comparison.pairs]
     if names_tags and not filters["tag"] and len(tags) > 1:
         text = f"{len(tags):,} tags compared: {first_of(tags, _MOST_TAGS)} (--tag {tags[0]} selects one)"
@@ -374,7 +374,7 @@ def _checked(
 
 
 def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: Globs, selection: Selection) -> None:
-    """Print which changes made `--fail-on` apply, for each of its values `words`; `fail_on` matches any of them."""
+    """Print which changes in `reports` match --fail-on, for each of its values `words`; `fail_on` matches them all."""
     if fail_on.is_open or not any(fail_on(kind) for report in reports for kind in report.kinds):
         return
     for word in [word for word in words if not word.startswith("!")] or [" ".join(words)]:

@@ -49,7 +49,7 @@ class SuggestingGroup(click.Group):
         return sorted({*super().list_commands(ctx), *(name for name in self.rows if " " not in name)})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Load and return the command `name`; give a group its subcommands. None if there is no such command."""
+        """Load and return the command `name`, a group with its subcommands; return None if there is no such command."""
         row = self.rows.get(name)
         command = load(row.object) if row else super().get_command(ctx, name)
         if isinstance(command, SuggestingGroup) and row:
@@ -70,7 +70,7 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; `help X` becomes `X --help`. Raises UsageError if there is no such command."""
+        """Return the command that `args` name; `help X` becomes `X --help`. Raises UsageError if there is none."""
         name = args[0]
         if name == "help" and self.rows and f"help {(args[1:] or [''])[0]}" not in self.rows:
             return self.resolve_command(ctx, [*args[1:], "--help"])
@@ -82,7 +82,7 @@ class SuggestingGroup(click.Group):
 
 
 def run_and_exit(command: click.Group) -> NoReturn:
-    """Run `command` and exit; print an expected error as one sentence, and exit with the code of its class."""
+    """Run `command`, and exit with its status; print an expected error as one sentence, and exit with its code."""
     try:
         status = command.main(prog_name="cachewatch", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -108,7 +108,7 @@ def _fail(code: int, text: str) -> NoReturn:
 
 
 def _explained(error: click.ClickException) -> str:
-    """Return the message for `error`, with the usage of the command if an argument is missing or superfluous."""
+    """Return the message for `error`, with the usage of the command if it has an argument too few or too many."""
     context = getattr(error, "ctx", None)
     if not isinstance(error, click.UsageError) or context is None:
         return f"cachewatch: {_lowered(error.format_message())}"

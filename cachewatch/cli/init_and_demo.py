@@ -121,7 +121,7 @@ def init(*, file: Path, **options: Any) -> None:
 
 
 def _values(options: dict[str, Any]) -> dict[str, Any]:
-    """Check the options, and return the values for the template of the configuration file, quoted for YAML."""
+    """Check `options`, and return the values for the template of the configuration file, quoted for YAML."""
     zone = check_zone(options["timezone"])
     parse_when(options["when"], zone)
     host, port = _server(options["smtp"])
@@ -157,7 +157,7 @@ def _name_of(source: str) -> str:
 
 
 def _look(source: str, layout: Layout, since: str | None) -> Collection[str]:
-    """Return the tags of a local source; warn if there are none. Raises UsageError if `since` is given but unknown."""
+    """Return the tags of a local `source`; warn if it has none. Raises UsageError if it lacks the revision `since`."""
     try:
         if folders.is_plain(Path(source)):
             if since:

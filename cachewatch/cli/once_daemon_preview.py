@@ -50,7 +50,7 @@ from cachewatch.store.transactions_and_sqlite import copy_rows, has_state, only_
 
 
 def _summary(context: Context, before: ServiceStatus, begun: datetime) -> list[str]:
-    """Return the lines that sum up a pass: it began at `begun`, when the status of the service was `before`."""
+    """Return lines that sum up a pass, which began at `begun`, when the status of the service was `before`."""
     after = read_status(context)
     with context.database.read() as connection:
         newest = deliveries.find(connection, limit=500)
@@ -135,7 +135,7 @@ def daemon(*, config: Config, log_format: str) -> int:
 
 
 def _opened(config: Config, form: str) -> Context:
-    """Open the state and lock it for this process on this host; write the log in the format `form`."""
+    """Return a Context with the opened state of `config`; write the log in the format `form` ("text" or "json")."""
     database = open_database(config.database, is_checked=True)
     # The clock by its name here, which the model and the crash tests replace.
     return Context(config=config, database=database, log=open_log(form), clock=utc_now)
@@ -214,7 +214,7 @@ def preview(
 
 
 def _in_colours(text: str, listed: Sequence[Section]) -> Iterator[str]:
-    """Yield the lines of the digest `text`; headings of its sections, `listed`, are coloured by what they mean."""
+    """Yield the lines of the digest `text`; headings of its sections, `listed`, have the colour of what they mean."""
     paint = palette().paint
     meanings = {str(kind): colour for kind, colour in COLOURS_OF_KINDS.items()}
     meanings |= {str(name): colour for name, (_, colour) in MEANINGS.items()}
@@ -225,7 +225,7 @@ def _in_colours(text: str, listed: Sequence[Section]) -> Iterator[str]:
 
 
 def _stream(config: Config, subscription: str | None, name: str) -> Stream:
-    """Return the stream `name` (regular, urgent) of `subscription`, or of the only one. Raises UsageError if none."""
+    """Return the stream `name` (regular, urgent) of `subscription` (None: the only one). Raises UsageError if none."""
     names = ", ".join(config.subscriptions) or "none"
     if not subscription and len(config.subscriptions) != 1:
         raise UsageError(f"preview needs a subscription; configured: {names}")
@@ -240,9 +240,9 @@ def _stream(config: Config, subscription: str | None, name: str) -> Stream:
 
 @contextmanager
 def _state(config: Config, stream: Stream, since: str | None) -> Iterator[Context]:
-    """Open the state that the next pass would find: a temporary copy, if sources have to be fetched for it.
+    """Yield a Context with the state that the next pass would find: in a temporary copy if sources must be fetched.
 
-    Fetches sources on this machine; before the first pass, also git sources of which `since` or the configuration needs
+    Fetches sources on this machine and, before the first pass, git sources of which `since` or the configuration needs
     an earlier revision.
     """
     here = [each for each in stream.sources if _is_here(each)]
@@ -357,7 +357,7 @@ class _Preview:
             return first_revision(repository, source, resolve(repository, newest)).commit == newest
 
     def _later(self) -> str:
-        """Return when the digest is due, in words (on Monday ...); "" if it is due now."""
+        """Return in words when the digest is due, such as "on Monday ..."; "" if it is due now."""
         now, stream = self._service.clock(), self._stream
         own = stream.subscription.name, stream.name
         planned = next(e.due for e in read_status(self._service).streams if (e.subscription, e.stream) == own)
@@ -367,7 +367,7 @@ class _Preview:
 
 
 def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> bytes:
-    """Return what the first suitable channel sends in the format `form`. Raises UsageError if "eml" finds no mail."""
+    """Return what the first suitable channel in `packed` sends as `form`. Raises UsageError if "eml" finds no mail."""
     # Mails have no Markdown, and name attachments.
     mails = [each for each in packed if isinstance(config.channels[each.channel], MailConfig)]
     others = (each for each in packed if each not in mails)

@@ -223,7 +223,7 @@ def _of(
     losses: tuple[OwnedLoss, ...] = (),
     **more: Any,
 ) -> Statement:
-    """Return a made-up statement on one package, with one line; `before` and `after` are versions, or ""."""
+    """Return a made-up statement of one line on `package`; `before` and `after` are versions, or "" for none."""
     sides: dict[str, Any] = {"before": tuple(filter(None, [before])), "after": tuple(filter(None, [after]))}
     story = Story(kind=kind, places=places, of_stacks=2 + len(more.get("behind", ())), **sides, **more)
     stacks = frozenset(place.stack for place in places)

@@ -54,7 +54,7 @@ def _offered(what: str, context: click.Context, incomplete: str) -> list[Complet
 
 
 def in_full(_context: click.Context, _param: click.Parameter, address: str | None) -> str | None:
-    """Return the URL of Spack's public catalogue for `public`, unless a file here is called so; else `address`."""
+    """Return `address`, or the URL of Spack's public catalogue if it is `public` and no file here has this name."""
     return PUBLIC_REPOSITORY if address == PUBLIC and not os.path.lexists(PUBLIC) else address
 
 
@@ -90,7 +90,7 @@ REPO_OPTION = with_options(
 
 
 def rev_option(about: str = "Revision or date.") -> Callable[[Any], Any]:
-    """Return the option --rev, which names a revision, HEAD by default; `about` is its help."""
+    """Return a decorator that adds the option --rev, a revision (by default HEAD); `about` is its help."""
     complete = completing("revisions")
     return click.option("--rev", default="HEAD", metavar="REVISION", shell_complete=complete, help=about)
 
@@ -103,7 +103,7 @@ def _one_tag(_context: click.Context, _option: click.Parameter, value: str | Non
 
 
 def tag_option(about: str, **default: Any) -> Callable[[Any], Any]:
-    """Return the option --tag, which names one tag; `about` is its help, `default` are other settings of click."""
+    """Return a decorator that adds the option --tag: one tag; `about` is its help, `default` are settings of click."""
     complete = completing("tags")
     return click.option("--tag", metavar="TAG", callback=_one_tag, shell_complete=complete, help=about, **default)
 
@@ -165,7 +165,7 @@ def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
 
 
 def unmatched(asked: Asked, values: Values) -> Asked:
-    """Return the pairs of `asked`, filter and pattern, that match none of `values`; a leading ! is ignored."""
+    """Return those of `asked`, pairs of filter and pattern, that match none of `values`; a leading ! is ignored."""
 
     def is_among(name: str, pattern: str) -> bool:
         if name == "versions":
@@ -176,7 +176,7 @@ def unmatched(asked: Asked, values: Values) -> Asked:
 
 
 def add_facts(values: dict[str, set[str]], blobs: Sequence[Blob], reader: Reader) -> None:
-    """Add the versions, stacks and so on of the documents `blobs` to the sets in `values`; skip unreadable ones."""
+    """Add the versions, stacks and so on of the readable documents in `blobs` to `values`, sets by filter, in place."""
     for blob, content in zip(blobs, reader.read(blobs), strict=True):
         if isinstance(content, bytes):
             with suppress(DocumentError):

@@ -120,8 +120,8 @@ def _paragraphs(blocks: Iterable[Iterable[str]]) -> Iterator[bytes]:
 def _packages(name: str, catalogue: "_Catalogue", given: Sequence[str]) -> list[tables.ShownPackage]:
     """Return the packages that match `name`, each with only its matching specs. Raises UsageError if there are none.
 
-    `name` is a spec, a glob, or the path of a document. If options that choose a revision are `given`, it is taken for
-    a path only if it looks like one, and then refused.
+    `name` is a spec, a glob, or the path of a document. If options that choose a revision are `given`, only what looks
+    like a path is taken for one, and then refused.
     """
     is_path = "/" in name or name.endswith((*tag_names.ENDINGS, ".lock")) or not name.strip(".-")
     if (is_path or not given) and folders.is_documents(name):
@@ -160,7 +160,7 @@ def _chosen_specs(shown: tables.ShownPackage, matches: Callable[[str, Signature]
 
 
 def _nothing_so(document: Document, asked: SpecPattern) -> str:
-    """Return the message that no spec of a package matches `asked`, with the values that there are instead."""
+    """Return the message that no spec of `document` matches `asked`, with the values that there are instead."""
     signatures = document.specs.counts
     if not signatures:
         return "its document has no specs"
@@ -176,7 +176,7 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
 
 
 def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str:
-    """Return the message that no spec has a variant that `asked` contains; "" if all these variants exist."""
+    """Return the message that `signatures` lack a variant in `asked`; "" if they have all variants in it."""
     names = {variant_name(variant) for signature in signatures for variant in signature.variants}
     unknown = dict.fromkeys(one.variant for one in asked.conditions if one.variant and one.variant not in names)
     if not unknown:
@@ -186,7 +186,7 @@ def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str
 
 
 def _values(asked: SpecCondition, signatures: Iterable[Signature]) -> str:
-    """Return the values of specs for the attribute that the condition `asked` is about, sorted, as one text."""
+    """Return, as one sorted text, the values that `signatures` have for the attribute in the condition `asked`."""
     values = {value for each in signatures for value in asked.values(each)}
     if asked.what == "versions":
         return ", ".join(sorted_versions(values))
@@ -202,7 +202,7 @@ class _Catalogue:
         self._repo, self._revision, self._line, self._stack = repo, revision, line, stack
 
     def package(self, asked: SpecPattern) -> tables.ShownPackage:
-        """Return the package of `asked`, with the revision that last changed it. Raises UnknownRevision if absent."""
+        """Return the package that `asked` names, with its last change. Raises UnknownRevision if there is none."""
         try:
             read = read_package(*self._opened, asked.package)
         except UnknownRevision as error:
@@ -216,7 +216,7 @@ class _Catalogue:
         return tables.ShownPackage(document, read.side, read.unchanged_since)
 
     def until(self, asked: SpecPattern) -> str:
-        """Return the last day on which the tag had a matching spec, as the end of a message; "" if unknown."""
+        """Return until which day the tag had a spec that `asked` matches, as the end of a message; "" if unknown."""
         repository, revision = self._opened
         tag = revision.tag or tag_names.DEFAULT_TAG
         if (past := extensions().hook.past(repository=repository, log=None)) is None:
@@ -226,7 +226,7 @@ class _Catalogue:
         return f"; in {safe(tag)} until {day}" if day else ""
 
     def elsewhere(self, asked: SpecPattern) -> str:
-        """Return which other tags of the revision have a matching spec, as the end of a message; "" if none."""
+        """Return which other tags have a spec that `asked` matches, as the end of a message; "" if none has."""
         repository, revision = self._opened
         own = revision.tag or tag_names.DEFAULT_TAG
         tags = tag_names.in_order(tags_of(repository, revision).ids)
@@ -325,7 +325,7 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
 
 
 def _is_doubtful(content: bytes) -> bool:
-    """Tell whether `content` does not begin like a document, or has no list of specs; much faster than parsing."""
+    """Tell whether `content` begins unlike a document or has no list of specs; much faster than parsing it."""
     return not (content.removeprefix(BOM).startswith(b"---") and b"spec_details" in content)
 
 
@@ -392,9 +392,9 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
 
 
 def _list(repository: Repository, name: str, wanted: Globs, faults: list[Diagnostic]) -> Listing:
-    """List the documents of packages that match `wanted` in the revision `name`. Raises UsageError if no package does.
+    """Return the documents of packages that match `wanted` in the revision `name`. Raises UsageError if none does.
 
-    Adds diagnostics of files that have the name of a document but are none to `faults`, in place.
+    Adds to `faults`, in place, diagnostics of files that have the name of a document but are none.
     """
     revision = resolve(repository, name)
     listing = list_revision(repository, revision, wanted)
@@ -412,9 +412,9 @@ def _documents(
     faults: list[Diagnostic] | None = None,
     may_have: Callable[[bytes], bool] = lambda _: True,
 ) -> Iterator[Document]:
-    """Yield the readable documents of `listing`; add faults of others to `faults`, or, if that is None, warn at once.
+    """Yield the readable documents of `listing`; add diagnostics of the others to `faults` or, if None, print them.
 
-    Documents whose bytes `may_have` refuses are left out without being parsed. `line` shows the progress.
+    Documents whose bytes `may_have` refuses are left out without being parsed. Progress is shown on `line`.
     """
     line.begin(sum(blob.size for blob in listing.blobs.values()))
     for document in read_documents(listing, progress=line.advance, may_have=may_have):
@@ -427,7 +427,7 @@ def _documents(
 
 
 def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Return the `names` that match `patterns`; `what` they are is for the message. Raises UsageError if none match."""
+    """Return those of `names` that match `patterns`. Raises UsageError, with `what` they are ("tag"), if none match."""
     wanted = Globs(patterns)
     chosen = list(filter(wanted, names))
     if patterns and not chosen:
@@ -438,7 +438,7 @@ def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[st
 def _end(
     listed: Sequence[tables.Listed], what: str, faults: Sequence[Diagnostic], *, format_: str, output: str | None
 ) -> int:
-    """Write a list of `what` and warn of `faults`; return the exit code: 4 if a document was unreadable, else 0."""
+    """Write the list `listed` of `what`, and warn of `faults`; return 4 if a document was unreadable, otherwise 0."""
     pieces = tables.write_listing(listed, what, format_, terminal.palette(output), terminal.width())
     terminal.write(pieces, output, is_for_people=format_ in ("text", "names"))
     terminal.warn_of(faults)

@@ -340,7 +340,7 @@ def _check_places(source: StatePlace, target: StatePlace) -> None:
 
 
 def _source_state(place: StatePlace, stack: ExitStack) -> Database:
-    """Open the state at `place` for reading; lock a folder until `stack` ends; first copy and upgrade a backup."""
+    """Open the state at `place` for reading: a folder locked until `stack` ends, a backup copied and upgraded first."""
     if isinstance(place, Path) and place.is_file():
         folder, backup = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-"))), place
         shutil.copyfile(backup, folder / NAME)

@@ -27,7 +27,7 @@ from cachewatch.report.json_and_csv import pretty_json
 
 
 def tell(text: str) -> None:
-    """Print lines on standard error, folded to the width of the terminal; do nothing if it cannot be written."""
+    """Print `text` on standard error, folded to the width of the terminal; do nothing if that cannot be written."""
     try:
         for line in fitted(text.splitlines(), _columns() if is_drawing() else None):
             click.echo(line, err=True)
@@ -37,7 +37,7 @@ def tell(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print a sentence on standard error, after `cachewatch:`."""
+    """Print `text` on standard error, with "cachewatch: " before it."""
     tell(f"cachewatch: {safe(text)}")
 
 
@@ -50,7 +50,7 @@ _SIDES = {"before": " (BEFORE)", "after": " (AFTER)", "both": " (BEFORE and AFTE
 
 
 def warn_of(faults: Iterable[Diagnostic], *, most: int | None = None, more: str = "") -> None:
-    """Print a warning for each of `faults`; of those beyond `most` (None: no limit), only their number and `more`."""
+    """Print a warning for each of `faults`; if there are more than `most` (None: no limit), only count the rest."""
     problems = list(faults)
     for each in problems[:most]:
         warn(f"{each.path}: {each.kind}: {each.message}{_SIDES.get(each.side, '')}")
@@ -74,7 +74,7 @@ _MANY_PIECES = 500
 
 
 class ProgressLine:
-    """Shows progress on one line, begun by `doing`, of standard error, if that is a terminal and `is_wanted`."""
+    """Shows progress on a line of standard error that begins with `doing`, if that is a terminal and `is_wanted`."""
 
     def __init__(self, doing: str = "comparing", *, is_wanted: bool = True) -> None:
         self._doing = doing
@@ -85,7 +85,7 @@ class ProgressLine:
         self._total = self._done = self._done_at_start = 0
 
     def begin(self, total: int, done: int | None = None) -> None:
-        """Begin work on `total` bytes; with `done`, on `total` pieces, of which `done` are already finished."""
+        """Begin work on `total` bytes or, if `done` is given, on `total` pieces, of which `done` are finished."""
         self._done = self._done_at_start = done or 0
         is_long = total - self._done >= (LONG_BYTES if done is None else _MANY_PIECES)
         self._total = total if self._is_shown and is_long else 0
@@ -171,7 +171,7 @@ JOBS_OPTION = click.option(
 
 
 def palette(output: str | None = None) -> Palette:
-    """Return the colours for output to the file `output` (None is standard output), according to `--color`."""
+    """Return the colours for output to `output` (a file; None: standard output), according to `--color`."""
     context = click.get_current_context(silent=True)
     if context is not None and context.color is not None:
         return Palette(is_on=context.color)
@@ -185,9 +185,9 @@ def is_on_terminal() -> bool:
 
 
 def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = False) -> None:
-    """Write `pieces` to standard output (`file` is None or "-") one by one, or to `file`, which is replaced at the end.
+    """Write `pieces` to standard output one by one if `file` is None or "-"; otherwise replace `file` at the end.
 
-    If `is_for_people`, uses the user's pager on a terminal. Raises UsageError if the output cannot be written.
+    If `is_for_people`, standard output goes to the user's pager on a terminal. Raises UsageError if writing fails.
     """
     if file is None or file == "-":
         context = click.get_current_context(silent=True)
@@ -208,7 +208,7 @@ def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = Fa
 
 
 def width() -> int | None:
-    """Return the maximum width of lines for people, in columns; None for no limit, if output goes to no terminal."""
+    """Return how many columns lines for people may have; None (no limit) if they go to no terminal."""
     return _columns() if is_on_terminal() or os.environ.get("COLUMNS") else None
 
 
@@ -217,7 +217,7 @@ def _columns() -> int:
 
 
 def write_lines(lines: Iterable[str], file: str | None = None) -> None:
-    """Write lines, with coloured words for states, to `file`, or to standard output (on a terminal, to the pager)."""
+    """Write `lines`, with coloured words for states, to the file `file` (None: standard output, or the pager)."""
     states = palette(file).states
     write((f"{line}\n".encode() for line in fitted(map(states, lines), width())), file, is_for_people=True)
 
@@ -230,7 +230,7 @@ def write_text(text: str) -> None:
 
 
 def write_json(what: str, value: object) -> None:
-    """Write `value` as JSON with the name of its schema, `what`; if it is no object, put it under the key `what`."""
+    """Write `value` as JSON with its schema `cachewatch.{what}/1`; if it is no object, put it under the key `what`."""
     plain = msgspec.to_builtins(value)
     plain = {"schema": f"cachewatch.{what}/1"} | (plain if isinstance(plain, dict) else {what: plain})
     write([pretty_json(plain)], None)

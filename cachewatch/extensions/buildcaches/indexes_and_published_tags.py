@@ -65,7 +65,7 @@ class SpecStore:
         return self._positions.keys()
 
     def add(self, binary: Binary, ingredients: EncodedIngredients | None) -> None:
-        """Add a spec and, if wanted, its ingredients: the details on which its hash depends."""
+        """Add `binary` and its `ingredients`, the details on which its hash depends; None if they are not wanted."""
         package, *rest = astuple(binary)
         data = _encode((*rest, ingredients))
         try:
@@ -126,7 +126,7 @@ _decode_record = msgspec.json.Decoder(_IndexRecord).decode
 
 
 def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> CacheIndex:
-    """Parse the index `content`, and its dependency graph if `wants_graph`; messages name the address `where`.
+    """Parse the index `content`, with its dependency graph if `wants_graph`; messages name its address, `where`.
 
     Unreadable records are listed in `diagnostics`. Raises SourceError if `content` is not a whole index.
     """
@@ -211,7 +211,7 @@ class _RecordReader:
 
 
 class PublishedSpecs:
-    """The specs of all stacks of a tag; they are read package by package, so that only one package is in memory."""
+    """The specs of all stacks of a tag, read package by package, so that only one package is in memory."""
 
     def __init__(self, stores: Sequence[tuple[str, SpecStore]]) -> None:
         """Combine the stacks of a tag; `stores` has pairs of the name of a stack and the specs of its index."""
@@ -248,7 +248,7 @@ class CatalogueEntry(Struct, frozen=True):
     digest: str  # its sha256; "" for an index of layout 2, which can change at the same path
 
     def fetch(self, mirror: mirrors.CacheMirror, known: Validator) -> mirrors.IndexFile | None:
-        """Fetch the index from `mirror`; return None if it still has the validator `known`, and so is unchanged."""
+        """Fetch the index from `mirror`; return None if it is unchanged: `known` is the validator of the last one."""
         if not self.digest:
             return mirrors.fetch_v2_at(mirror, self.path, known)
         if known.digest == self.digest:
@@ -267,7 +267,7 @@ _Listing = tuple[Mapping[str, Sequence[CatalogueEntry]], Sequence[str], Validato
 
 
 def _fetch_listing(mirror: mirrors.CacheMirror, name: str, known: Validator) -> _Listing | None:
-    """Fetch the list `name` of a catalogue; return None if it and all indexes in it are unchanged since `known`."""
+    """Fetch the list `name` of `mirror`; return None if `known`, its last validator, shows that no index changed."""
     etag = known.etag if known.layout == "catalogue" else ""
     file = mirror.get(name, etag=etag, size=8 * 2**20)  # of 30,000 stacks
     if file is None:
@@ -292,7 +292,7 @@ def _fetch_listing(mirror: mirrors.CacheMirror, name: str, known: Validator) -> 
 
 
 def _entry(entry: _ListedIndex, where: str) -> CatalogueEntry | None:
-    """Return the place of an index that the catalogue at `where` lists, or None if `entry` cannot be understood."""
+    """Return the index that `entry` lists in the catalogue at `where`, or None if `entry` cannot be understood."""
     path = entry.url.removeprefix(f"{where}/")
     if path == entry.url:
         # A URL of s3 is relative to the root of its bucket, and a bare path is as it is. A list may not send us elsewhere.
@@ -311,7 +311,7 @@ def _entry(entry: _ListedIndex, where: str) -> CatalogueEntry | None:
 
 
 class Cache(Struct, frozen=True, kw_only=True):
-    """The address of a build cache or of a catalogue of build caches, and the options for reading it."""
+    """The address of a build cache, or of a catalogue of build caches, and the options for reading it."""
 
     address: str
     is_catalogue: bool = False
@@ -344,7 +344,7 @@ class Failed(Struct, frozen=True):
 
 
 def is_catalogue(address: str) -> bool:
-    """Tell whether `address` is that of a catalogue of several caches: a .json file, but not the index of a cache."""
+    """Tell whether `address` is that of a catalogue of several caches: a .json file other than the index of a cache."""
     return mirrors.root_of(address).endswith(".json")
 
 
@@ -355,7 +355,7 @@ class CacheSource:
     """An open build cache or catalogue."""
 
     def __init__(self, cache: Cache, *, wants_graph: bool = False) -> None:
-        """Open `cache`; if `wants_graph`, `read` also gives dependency graphs. Raises UsageError for wrong options."""
+        """Open `cache`; if `wants_graph`, `read` also yields dependency graphs. Raises UsageError for wrong options."""
         self._cache = cache
         self._wants_graph = wants_graph
         for name in (cache.tag, cache.stack):
@@ -383,7 +383,7 @@ class CacheSource:
         self._mirror.close()
 
     def read(self, remembered: Mapping[str, Validator]) -> Iterator[Published | Failed]:
-        """Yield each tag that may have changed since the validators in `remembered`, or why it is unreadable.
+        """Yield each tag that may have changed since `remembered`, the last validators by key, or why it is unreadable.
 
         After a whole catalogue was read, also yield an item with the tag "": the validator and diagnostics of its list.
         """
@@ -417,7 +417,7 @@ class CacheSource:
     def _read_tag(
         self, tag: str, entries: Sequence[CatalogueEntry], remembered: Mapping[str, Validator]
     ) -> Published | None:
-        """Read the indexes of all stacks of a tag; return None if no index and no stack changed since `remembered`."""
+        """Read the indexes of all stacks of `tag`; return None if no index and no stack changed since `remembered`."""
         keys = {entry.label: f"{tag}/{entry.label}" for entry in entries}
         read: dict[str, _Read] = {}
         for entry in entries:
@@ -433,7 +433,7 @@ class CacheSource:
         return _publish(tag, read, {keys[label]: fresh for label, (_, fresh) in read.items()})
 
     def _read_file(self, file: mirrors.IndexFile) -> _Read:
-        """Parse an index immediately, so that its bytes, perhaps hundreds of megabytes, need not be kept."""
+        """Parse the index in `file` at once, so that its bytes, perhaps hundreds of megabytes, need not be kept."""
         try:
             return read_index(file.content, file.where, wants_graph=self._wants_graph), file.fresh
         except MemoryError as error:
@@ -441,7 +441,7 @@ class CacheSource:
 
 
 def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]) -> Published:
-    """Return the specs of `tag`; `read` has the index of each stack, `fresh` the validators to remember, by key."""
+    """Return the contents of `tag`: `read` has the index of each stack, `fresh` the validators to remember, by key."""
     diagnostics = tuple(found for index, _ in read.values() for found in index.diagnostics)
     other_nodes = {spec_hash: node for index, _ in read.values() for spec_hash, node in index.other_nodes.items()}
     specs = PublishedSpecs([(label, index.specs) for label, (index, _) in read.items()])

@@ -60,7 +60,7 @@ def root_of(address: str) -> str:
 
 
 def parse_address(address: str) -> Place:
-    """Parse the address of a folder, URL or image. Raises RefusedAddress for others and for those with a password."""
+    """Parse `address`: of a folder, URL or image. Raises RefusedAddress for any other, and for one with a password."""
     if not address.isprintable() or not address.strip():
         raise RefusedAddress(f"{address!a}: an address is one line of plain text")
     scheme, separator, rest = address.partition("://")
@@ -121,7 +121,7 @@ class FolderMirror:
             raise SourceError(f"{path}: there is no such folder")
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:  # noqa: ARG002
-        """Return the file at `path`; None if it is missing. Raises TooLarge above `size` (None: `max_index`) bytes."""
+        """Return the file at `path`; None if it is missing. Raises TooLarge above `size` bytes (None: `max_index`)."""
         try:
             return MirrorFile(read_inside(self._path, _relative(path), most=size or self.max_index))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -147,7 +147,7 @@ class WebMirror:
         self.where, self.max_index = shown(url), max_index
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:
-        """Return the file at `path`, without content if it still has this `etag`; None if missing. Raises TooLarge."""
+        """Return the file at `path`, empty if it still has `etag`; None if missing. Raises TooLarge above `size`."""
         headers, expected = ({"If-None-Match": etag}, (*self._missing, 304)) if etag else ({}, self._missing)
         url = f"{self._url}/{quote(_relative(path), safe='/:')}"
         try:
@@ -181,7 +181,7 @@ class Image(WebMirror):
     def __init__(
         self, registry: Registry, headers: Mapping[str, str], limits: RequestLimits, max_index: int = LARGEST_INDEX
     ) -> None:
-        """Send `headers` with every request, until the registry requires a token instead."""
+        """Send `headers` with every request; once the registry demands a token, send the token instead."""
         url = f"{registry.base}/v2/{registry.image}"
         super().__init__(url, {"Accept": _ACCEPT, **headers}, limits, max_index)
         self.where = f"{registry.base}/{registry.image}"
@@ -228,7 +228,7 @@ CacheMirror = FolderMirror | WebMirror  # or an Image
 def open_mirror(
     place: Place, headers: Mapping[str, str], limits: RequestLimits = LIMITS, max_index: int = LARGEST_INDEX
 ) -> CacheMirror:
-    """Open the mirror at `place`; `headers` and `limits` are for HTTP requests, `max_index` is a limit in bytes."""
+    """Open the mirror at `place`; `headers` and `limits` are for HTTP; `max_index`: the largest file, in bytes."""
     if isinstance(place, Path):
         return FolderMirror(place, max_index)
     if isinstance(place, Registry):
@@ -237,7 +237,7 @@ def open_mirror(
 
 
 def _relative(path: str) -> str:
-    """Return `path`, which a file of the mirror gives, unchanged. Raises SourceError if it leads out of the mirror."""
+    """Return `path`, which a file of the mirror names, unchanged. Raises SourceError if it leads out of the mirror."""
     parts = PurePosixPath(path).parts
     if not parts or parts[0] == "/" or ".." in parts or not path.isprintable():
         raise SourceError(f"{path!a}: leads out of the mirror")
@@ -274,7 +274,7 @@ class _NotThere(SourceError):
 
 
 def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> IndexFile | None:
-    """Return the index of a mirror, or None if it still has the validator `known`. Raises SourceError if there is none.
+    """Return the index of `mirror`, or None if it still has the validator `known`. Raises SourceError if there is none.
 
     `view` is the name of an index of layout 3; "" means the main index.
     """
@@ -295,7 +295,7 @@ def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> Ind
 def _fetch_listed(
     mirror: CacheMirror, layout: str, path: str, known: Validator, blob_of: Callable[[bytes, str], _Blob]
 ) -> IndexFile | None:
-    """Return the index listed in the manifest at `path`, which `blob_of` reads; None if it is still the `known` one."""
+    """Return the index in the manifest at `path`, which `blob_of` reads; None if its validator is still `known`."""
     known = known if known.layout == layout else Validator()
     file = mirror.get(path, etag=known.etag, size=_LARGEST_MANIFEST)
     if file is None:
@@ -328,7 +328,7 @@ def _layer_of(content: bytes, where: str) -> _Blob:
 
 
 def read_manifest(content: bytes, where: str) -> BlobManifest:
-    """Decode the manifest from `where`, signed or not; signatures need no check, as nothing is installed from it."""
+    """Decode the manifest `content` from `where`; a signature is cut off unchecked, as nothing is installed from it."""
     if content.lstrip().startswith(_SIGNED):
         content = b"{" + content.partition(b"{")[2].partition(_SIGNATURE)[0]
     return decoded(content, BlobManifest, f"{where}: is not a manifest of a build cache")

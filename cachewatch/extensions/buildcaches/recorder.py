@@ -75,7 +75,7 @@ class Recorded(Struct):
 
 
 class _RecordState(Struct):
-    """The content of the file with the validators of the last recorded indexes; without it, all are read again."""
+    """The content of the file with validators of the last recorded indexes; if it is missing, all are read again."""
 
     commit: str = ""  # the newest revision when it was written
     address: str = ""  # of the cache
@@ -127,7 +127,7 @@ class _Work(Struct):
     fresh: dict[str, Validator] = {}
 
     def take(self, published: Published | Failed) -> None:
-        """Write the files of a tag that differ from the newest revision, or note why the tag is left out."""
+        """Write the files of the tag `published` that differ from the newest revision, or note why it is left out."""
         if isinstance(published, Failed):
             self.done.failed += (published,)
             return
@@ -144,7 +144,7 @@ class _Work(Struct):
             self.fresh |= published.fresh
 
     def commit(self, address: str, now: datetime) -> str | None:
-        """Commit the revision, which names `address`; return its hash, or None if it equals the newest revision."""
+        """Commit the revision with `address` in its message; return its hash, or None if it equals the newest one."""
         content = self.recording.file(TAGS_FILE)
         before = read_tags_file(content) if content is not None else {}
         if (stacks := {**before, **self.stacks}) != before:
@@ -157,7 +157,7 @@ class _Work(Struct):
         return self.recording.commit("\n".join((subject, "", *details, "", f"CacheSource: {address}", "")), now)
 
     def _write(self, state: Published, before: Mapping[str, str]) -> Mapping[str, int]:
-        """Write the files that differ from `before` (ids by path); count "new", "changed" and "removed" documents."""
+        """Write files of `state` that differ from `before` (ids by path); count "new", "changed" and "removed" ones."""
         folder, counts, left = f"{CATALOGUE}/{state.tag}", Counter[str](), {*before}
         for path, content in _files(state):
             left.discard(path)
@@ -170,7 +170,7 @@ class _Work(Struct):
         return counts
 
     def _suspicion(self, published: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
-        """Return why a tag is suspicious; "" if it is not. `has` counts specs by stack; `before` are recorded files."""
+        """Return why a tag is suspicious, or "". `has`: its specs by stack; `before`: ids of recorded files by path."""
         if not has[UNION_STACK]:
             is_unread = any(diagnostic.is_loss for diagnostic in published.diagnostics)
             unread = "none of its records can be read, maybe because its form is newer"
@@ -188,7 +188,7 @@ class _Work(Struct):
 
 
 def _files(state: Published) -> Iterator[tuple[str, bytes]]:
-    """Yield the path, relative to the folder of the tag, and the content of each file of a tag."""
+    """Yield path, relative to the folder of the tag, and content of each file of the tag `state`."""
     for package in state.specs.packages:
         listed, graph = state.specs.read(package)
         yield f"{package}/{DOCUMENT}", write_document(package, state.tag, listed)
@@ -213,7 +213,7 @@ class RecordedHistory(RecordedSource):
         super().__init__(folder, source.address)
 
     def update(self) -> News:
-        """Record the current contents of the cache if they changed; return the newest revision and all warnings."""
+        """Record the contents of the cache if they changed; return the newest revision, with all warnings."""
         done = record(self._cache, self._folder)
         remarks = [f"{held.tag} is held back: {held.reason}." for held in done.held]
         remarks += [f"{failed.tag} was not recorded: {failed.message}." for failed in done.failed]
@@ -227,7 +227,7 @@ class RecordedHistory(RecordedSource):
 
 
 def holdings(address: str, packages: Collection[str], *, tag: str | None = None, **options: Any) -> CacheContents:
-    """Return the current specs of `packages` in a cache, or in `tag` (None: `develop`) of a catalogue, at `address`."""
+    """Return the specs of `packages` now in the cache, or in `tag` (None: develop) of the catalogue, at `address`."""
     wanted = tag or "develop"
     cache = Cache(address=address, tag=wanted, wanted_tag=lambda name: name == wanted, **options)
     with closing(CacheSource(cache)) as source:

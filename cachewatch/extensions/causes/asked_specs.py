@@ -67,7 +67,7 @@ class RecordedGraph:
         return packages_in(self._repository, self.commit, self.tag)
 
     def find(self, package: str, name: str) -> GraphNode | None:
-        """Return the spec whose hash, whole or shortened, is `name`; None if the graph lacks it or is unreadable."""
+        """Return the spec of `package` whose hash, whole or shortened, is `name`; None if missing or unreadable."""
         if package not in self._named:
             self._named[package] = {}
             try:
@@ -124,7 +124,7 @@ class RecordedGraph:
 
 
 def recorded_impact(graph: RecordedGraph, asked: str) -> predecessors.Impact:
-    """Count the dependents of `asked` (PACKAGE or PACKAGE@VERSION). Raises UsageError if it or the graph is missing."""
+    """Count dependents of `asked` (PACKAGE[@VERSION]) in `graph`. Raises UsageError if that or the graph is missing."""
     graph.require()
     package, _, versions = asked.partition("@")
     chosen = Versions([versions] if versions else [])
@@ -158,7 +158,7 @@ class GraphStep:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The packages of the newer state whose specs or dependencies may differ."""
+        """The packages of the newer state whose specs or dependencies may differ from those of the older state."""
         return tuple(sorted(name for name, tree in self.after.folders.items() if self.before.folders.get(name) != tree))
 
     def explain_packages(self, wanted: Callable[[str], bool]) -> Iterator[Explanation]:
@@ -176,7 +176,7 @@ class GraphStep:
         return tuple(found[package] for package in sorted(found))
 
     def explain_all(self, package: str) -> Iterator[Explanation]:
-        """Yield an explanation of each new spec of a package: its predecessor, and why their hashes differ."""
+        """Yield an explanation of each new spec of `package`: its predecessor, and why their hashes differ."""
         old, new = (graph.nodes(package) for graph in (self.before, self.after))
         for found in predecessors.explain_new_specs(old, new, self._matches(package), self._walk):
             yield found if self.is_recorded or found.predecessor is None else replace(found, causes=(NOT_RECORDED,))
@@ -190,7 +190,7 @@ class GraphStep:
         return replace(one, paths=paths)
 
     def _matches(self, package: str) -> Mapping[str, Set[str]]:
-        """Return, for each new hash, the removed hashes whose signatures the comparison pairs with its signature."""
+        """Return, by new hash of `package`, the removed hashes that the comparison pairs with it by signature."""
         old, new = (graph.document(package) for graph in (self.before, self.after))
         if old is None or new is None:
             return {}
@@ -218,10 +218,10 @@ Meaning = tuple[str, frozenset[str] | None]  # a package, and those of its hashe
 def find_asked(
     repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str
 ) -> tuple[Meaning, Revision | None, Revision]:
-    """Return what `text` means in `tag`, and two revisions to compare: `between`, or the step that added its specs.
+    """Return what `text` means in `tag`, and two revisions: `between`, or the one that added its specs and its parent.
 
-    The older comes first; it is None if the first revision has the specs. If `between` is None, `rev` is the newest
-    revision to search. Raises UnknownRevision if the tag never had them.
+    The older comes first; it is None if the first revision has the specs already. If `between` is None, `rev` is the
+    newest to search. Raises UnknownRevision if `tag` never had what `text` means.
     """
     after = resolve(repository, between[1] if between else rev)
     tag = after.tag or tag
@@ -252,7 +252,7 @@ def find_asked(
 def explain_two(
     repository: Repository, revision: Revision, tag: str, texts: tuple[str, str]
 ) -> tuple[GraphStep, Explanation]:
-    """Return the step between the specs whose hashes begin with `texts`, perhaps removed since, and why they differ."""
+    """Return the step between the specs whose hashes begin with `texts`, even if they are gone, and why they differ."""
     places = []
     for text in texts:
         graph = RecordedGraph(repository, revision.commit, tag)
@@ -284,7 +284,7 @@ def explain_two(
 
 
 def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> tuple[RecordedGraph, Meaning] | None:
-    """Return the last state of `tag` before `until` with a hash that begins with `text`, and its meaning, or None."""
+    """Return the last graph of `tag` before `until` with the hash `text`, and what this means there; None if none."""
     match = _HASH.fullmatch(text)
     if match is None or repository.is_folder:
         return None
@@ -301,7 +301,7 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
 
 
 def _meaning(graph: RecordedGraph, text: str) -> Meaning | None:
-    """Return what `text` (hash or PACKAGE[@VERSION]) means; None if nothing. Finds no hash in unreadable documents."""
+    """Return what `text` (hash or PACKAGE[@VERSION]) means in `graph`; None if nothing. Skips unreadable documents."""
     match = _PACKAGE.fullmatch(text)
     if match is not None and match["name"] in graph.folders:
         package, versions = match.groups()
@@ -324,7 +324,7 @@ def _meaning(graph: RecordedGraph, text: str) -> Meaning | None:
 def _birth(
     repository: Repository, until: Revision, tag: str, package: str, hashes: frozenset[str] | None
 ) -> tuple[Revision | None, Revision]:
-    """Return the newest step (parent, revision) to `until` that added any of `hashes` (None: changed the package)."""
+    """Return the last revision to `until` that added `hashes` (None: changed `package`), after its parent or None."""
     document = document_in(repository, until.commit, tag, package)
     path = document.path if isinstance(document, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
     printed = repository.run(["rev-list", "--first-parent", until.commit, "--", path]).decode().split()

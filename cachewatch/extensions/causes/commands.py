@@ -94,7 +94,7 @@ def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]
 
 
 def _difference(explanation: Explanation) -> str:
-    """Return words for how a new spec that is no rebuild differs from its predecessor; specs are grouped by them."""
+    """Return in words how a new spec that is no rebuild differs from its predecessor; equal words make a group."""
     if explanation.predecessor is None:
         return "of packages that were not there before"
     own = sorted(_own_causes(explanation), key=lambda cause: cause.sort_key)
@@ -103,7 +103,7 @@ def _difference(explanation: Explanation) -> str:
 
 
 def lock_report(change: LockChange, before: str, after: str) -> WhyReport:
-    """Return the report on two lock files with these names: causes with counts first, then each root by itself."""
+    """Return the report on two lock files named `before` and `after`: causes with counts, then each root by itself."""
     specs = f"{len(change.explained):,} of {number(change.specs, 'spec')} with another hash"
     notes = [
         f"{word}: {first_few([safe(f'{node.name}@{node.version}') for node in nodes])}"
@@ -157,7 +157,7 @@ def report_markdown(report: WhyReport) -> bytes:
 
 
 def _predecessor(explanation: Explanation, *, is_first: bool) -> str:
-    """Return words for the predecessor of a spec; the first time (`is_first`), they explain the term."""
+    """Return a text on the predecessor of a spec; if it `is_first` in the report, the text explains the word."""
     assert explanation.predecessor is not None
     where = ", which is still there" if explanation.is_beside else ""
     unlike = "" if explanation.is_paired else ", for another operating system or target"
@@ -166,7 +166,7 @@ def _predecessor(explanation: Explanation, *, is_first: bool) -> str:
 
 
 def _own_causes(one: Explanation) -> list[Cause]:
-    """Return the causes in the spec itself, such as another version, without its recipe; a rebuild has none."""
+    """Return the causes in the spec itself except its recipe: another version, for example. A rebuild has none."""
     return [cause for cause in one.causes if cause.package == one.spec.name and cause.what is not What.RECIPE]
 
 
@@ -176,7 +176,7 @@ def _heading(name: str, before: Side, after: Side) -> str:
 
 
 def impact_tables(asked: str, where: str, impact: Impact) -> list[Table]:
-    """Return tables of dependents by stack and by package; the heading says that they are of `asked` in `where`."""
+    """Return tables of dependents by stack and by package; the heading says that they depend on `asked` in `where`."""
     dependents = f"{number(impact.specs, 'dependent spec')} of {number(len(impact.packages), 'package')}"
     before = f"{asked} in {where}: {dependents} (of {impact.of_specs:,} specs in the tag)"
     if not impact.specs:
@@ -271,7 +271,7 @@ _Answer = tuple[Callable[[], bytes], WhyReport]  # as JSON, and for people
 
 
 def _of_spec(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> _Answer:
-    """Return why the specs that `text` means differ from their predecessors; the arguments are as for `find_asked`."""
+    """Return why the specs that `text` means differ from their predecessors; the arguments are as in `find_asked`."""
     (package, hashes), before, after = asked_specs.find_asked(repository, text, tag, between, rev)
     if before is None:
         said = "was there in the first recorded revision; there is no predecessor to compare with."
@@ -286,7 +286,7 @@ def _of_spec(repository: Repository, text: str, tag: str, between: tuple[str, st
 
 
 def _require_graphs(step: asked_specs.GraphStep, found: Sequence[Explanation]) -> None:
-    """Raise UsageError if any spec in `found` has no causes because a graph is missing; warn of unreadable packages."""
+    """Raise UsageError if a spec in `found` has no causes because `step` lacks a graph; warn of unreadable packages."""
     if any(NOT_RECORDED in one.causes for one in found):
         step.before.require()
         step.after.require()
@@ -295,7 +295,7 @@ def _require_graphs(step: asked_specs.GraphStep, found: Sequence[Explanation]) -
 
 
 def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) -> _Answer:
-    """Return the differences and the stacks of the two specs of `tag` at `rev` whose hashes begin with `texts`."""
+    """Return the differences and stacks of two specs of `tag` at the revision `rev` whose hashes begin with `texts`."""
     revision = resolve(repository, rev)
     tag = revision.tag or tag
     tree_of(repository, revision, tag)
@@ -324,7 +324,7 @@ def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) 
 
 
 def _of_all(repository: Repository, names: tuple[str, str], tag: str) -> _Answer:
-    """Return the causes of all rebuilds between two revisions of a tag, or of all differences between two tags."""
+    """Return the causes of rebuilds between the revisions `names` of `tag`, or of all differences between two tags."""
     older, newer = (resolve(repository, name) for name in names)
     first, second = older.tag or tag, newer.tag or tag
     if older.tag is not None:  # else the tag may be new

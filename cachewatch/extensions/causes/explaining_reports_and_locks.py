@@ -43,7 +43,7 @@ class RepositoryCauses:
     def of_changesets(
         self, changesets: Iterable[Changeset], selection: Selection, warn: Callable[[str], None]
     ) -> Iterator[Changeset]:
-        """Yield changesets with an `explain` that finds causes of rebuilds; `warn` is told of unreadable graphs."""
+        """Yield `changesets`, whose `explain` now finds causes of rebuilds; it calls `warn` for unreadable graphs."""
         for changeset in changesets:
             changeset.explain = partial(_explain, self._repository, changeset.before, changeset.after, selection, warn)
             yield changeset
@@ -87,10 +87,10 @@ class RepositoryCauses:
         isolation: Isolation,
         warn: Callable[[str], None],
     ) -> Coverage:
-        """Return `coverage` with the causes why `tags` (commit and tag) have needed specs under other hashes only.
+        """Return `coverage` with the causes why needed specs have other hashes in `tags` (pairs of commit and tag).
 
-        `lock` is the lock file of the environment; it must lie in one of `folders`, if there are any. On error, call
-        `warn` and return `coverage` unchanged.
+        `lock` is the lock file of the environment; if `folders` is not empty, the file must lie in one. On error, call
+        `warn` with the reason and return `coverage` unchanged.
         """
         replaced = tuple(
             (one.need.package, one.need.hash, one.others[0])
@@ -117,7 +117,7 @@ def _state(side: Side) -> State | None:
 
 
 def _apart(isolation: Isolation, work: Callable[[], Result], about: Piece) -> Result | WorkFailed:
-    """Call `work` in a separate process; return its result or error. `about` has the ids and size of what it reads."""
+    """Call `work` in a separate process; return its result or error. `about`: ids and size of what it reads."""
     try:
         ((_, result),) = isolation.each(_call, [work], lambda _: about)
     except CachewatchError as error:
@@ -135,7 +135,7 @@ def _find_rebuilt(git_dir: str, before: State, after: State) -> tuple[RebuiltSpe
 
 
 def rebuilt_in(step: GraphStep) -> tuple[RebuiltSpecs, ...]:
-    """Return the specs rebuilt in `step`, with causes, except in unreadable packages; () if a state has no graph."""
+    """Return the specs rebuilt in `step` with causes, without unreadable packages; () if a state lacks a graph."""
     rebuilt: list[RebuiltSpecs] = []
     for package in step.packages if step.is_recorded else ():
         with suppress(DocumentError):
@@ -161,7 +161,7 @@ def _of_package(step: GraphStep, package: str) -> Iterator[RebuiltSpecs]:
 
 
 class Chain(Struct, frozen=True, array_like=True):
-    """A cause, the path from the rebuilt package down to the package that differs, and the number of specs."""
+    """A cause, the path from the rebuilt package down to the package that differs, and the number of rebuilt specs."""
 
     cause: Cause
     path: tuple[str, ...]
@@ -206,7 +206,7 @@ def _find_of_environment(
     folders: tuple[Path, ...],
     replaced: Sequence[tuple[str, str, str]],
 ) -> Mapping[str, Causes]:
-    """Return causes by hash in the lock file; `replaced` has triples: package, this hash, and the hash in a tag."""
+    """Return causes by hash in `lock_file`, found in `tags`; `replaced` has package, this hash and one in a tag."""
     with closing(Repository(Path(git_dir))) as repository:
         recorded = [graph for tag in tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
         if not recorded:
@@ -224,7 +224,7 @@ def _find_of_environment(
 
 
 def compare_locks(before: Path, after: Path) -> LockChange:
-    """Explain each spec that only the lock file `after` has. Raises UsageError if a file is not a lock file."""
+    """Explain each spec that only the second of two lock files has. Raises UsageError if either is no lock file."""
     old, new = open_lock_graph(before), open_lock_graph(after)
     rest = graphs.NOT_KNOWN if old.spack and old.spack == new.spack else graphs.SPACK
     walk = Walk(graphs.Nodes(old.nodes), graphs.Nodes(new.nodes), rest)
@@ -264,5 +264,5 @@ def _only_in(packages: Mapping[str, Mapping[str, GraphNode]], others: Mapping[st
 
 
 def _external_roots(lock: LockGraph, other: LockGraph) -> tuple[GraphNode, ...]:
-    """Return those roots of `lock` that are externals and that `other` does not have."""
+    """Return the roots of `lock` that are externals (not built by Spack) and that `other` does not have."""
     return tuple(lock.nodes[h] for h in lock.roots if lock.nodes[h].is_external and h not in other.nodes)

@@ -27,12 +27,12 @@ class _GraphSpec(NamedTuple):
     graph: Graph
 
     def label(self, edge: Dependency) -> str:
-        """Return name and version of a dependency (zlib@1.3.1); only the name if the graph lacks it."""
+        """Return name and version of the dependency `edge` (zlib@1.3.1); only the name if the graph lacks it."""
         found = self.graph.find(edge.name, edge.hash)
         return edge.name if found is None else f"{edge.name}@{found.version}"
 
     def use(self, edge: Dependency) -> str:
-        """Return a dependency and how it is used: `mpich@4.3 (build, link) as mpi`."""
+        """Return the dependency `edge` and how it is used: `mpich@4.3 (build, link) as mpi`."""
         virtuals = f" as {','.join(edge.virtuals)}" if edge.virtuals else ""
         return f"{self.label(edge)} ({', '.join(edge.types)}){virtuals}"
 
@@ -42,20 +42,20 @@ class _GraphSpec(NamedTuple):
 
     @property
     def compilers(self) -> Mapping[str, str]:
-        """The compilers of the spec by language. If no dependency is a compiler, "" has the one that its node names."""
+        """The compilers of the spec by language; if they are no dependencies, the one that its node names, under ""."""
         found = {language: self.label(edge) for edge in self.compiler_edges for language in edge.languages}
         return found or ({"": self.node.compiler} if self.node.compiler else {})
 
     @property
     def names_its_compiler(self) -> bool:
-        """Whether the node itself names the compiler, as before Spack 1.0, and no dependency is one."""
+        """Whether the node names its compiler, as before Spack 1.0, instead of depending on it."""
         return bool(self.node.compiler) and not self.compiler_edges
 
 
 def _compare_specs(
     old: GraphNode, new: GraphNode, before: Graph, after: Graph
 ) -> tuple[Sequence[Cause], Sequence[tuple[Dependency, Dependency]]]:
-    """Return how two specs differ themselves, and pairs of their dependencies; `before` and `after` are the graphs."""
+    """Return how the specs `old` and `new` of two graphs themselves differ, and the pairs of their dependencies."""
     had, has = _GraphSpec(old, old.dependencies, before), _GraphSpec(new, new.dependencies, after)
     compilers = _compiler_changes(had, has)
     is_rewritten = had.names_its_compiler is not has.names_its_compiler
@@ -88,7 +88,7 @@ def _compare_specs(
 def _paired(
     old: Sequence[Dependency], new: Sequence[Dependency]
 ) -> tuple[Sequence[tuple[Dependency, Dependency]], Sequence[Dependency], Sequence[Dependency]]:
-    """Pair dependencies on a package by hash, then use, then order; return pairs, and the rest of `old` and `new`."""
+    """Pair dependencies on the same package by hash, then use, then order; return pairs, and the rest of each list."""
     pairs: list[tuple[Dependency, Dependency]] = []
     keys: tuple[Callable[[Dependency], Hashable], ...] = (lambda e: (e.name, e.hash), lambda e: e.use, lambda e: e.name)
     for key in keys:
@@ -106,7 +106,7 @@ def _paired(
 
 
 def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
-    """Yield the differences between two specs except those in recipe, compiler and dependencies."""
+    """Yield the differences between two specs except those in recipes, compilers and dependencies."""
     made, now = old.ingredients, new.ingredients
     # Spack before 1.0 describes externals as if it had compiled them.
     is_rewritten = bool(old.compiler) is not bool(new.compiler)
@@ -135,7 +135,7 @@ def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
 
 
 def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
-    """Return the changes of compilers; languages whose compiler changed in the same way share a cause."""
+    """Return the compilers that changed, as causes; languages with the same change share a cause."""
     if old.node.is_external or new.node.is_external:
         return []
     if old.node.compiler == new.node.compiler and old.compiler_edges == new.compiler_edges:
@@ -161,17 +161,17 @@ def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
 
 
 class _Compared(NamedTuple):
-    """How two specs differ themselves, and the pairs of their dependencies that have different hashes."""
+    """How two specs themselves differ, and the pairs of their dependencies that have different hashes."""
 
     own: frozenset[Cause]
     below: Sequence[SpecPair]
 
 
 class Walk:
-    """Finds why specs of two graphs have different hashes; results are kept for the next question."""
+    """Finds why specs of two graphs have different hashes; keeps all results for later questions."""
 
     def __init__(self, before: Graph, after: Graph, rest: Cause = graphs.SPACK) -> None:
-        """Compare `before` with `after`; `rest` is the cause of specs in which nothing but the hash differs."""
+        """Compare two graphs; `rest` is the cause to give if nothing but the hashes of specs differs."""
         self._graphs = before, after
         self._rest = frozenset([rest])
         self._found: dict[SpecPair, frozenset[Cause]] = {}
@@ -181,7 +181,7 @@ class Walk:
         return tuple(sorted(self._find(self._pair(package, before, after)), key=lambda cause: cause.sort_key))
 
     def fewest(self, package: str, before: Iterable[str], after: str) -> str:
-        """Return the hash in `before` whose spec differs from `after` by the fewest causes; the first of equal ones."""
+        """Return the hash in `before` whose spec has the fewest differences from `after`; of several, the first."""
         best, fewest = "", (0, False)
         for candidate in before:
             found = self._find(self._pair(package, candidate, after))
@@ -193,7 +193,7 @@ class Walk:
         return best
 
     def paths(self, package: str, before: str, after: str) -> Causes:
-        """Return why a spec `before` became `after`: each cause with the shortest path to its package."""
+        """Return what `causes` returns, each cause with the shortest path down from `package` to what differs."""
         asked = self._pair(package, before, after)
         left = self._find(asked)
         if left == _TOO_MANY:
@@ -228,7 +228,7 @@ class Walk:
         return _Compared(frozenset(own), [each for each in below if self._is_other(each)])
 
     def _is_other(self, pair: SpecPair) -> bool:
-        """Tell whether two hashes mean different specs; one may be whole, and the other shortened."""
+        """Tell whether the two hashes of `pair` mean different specs; one may be whole, and the other shortened."""
         package, before, after = pair
         if len(before) == len(after) or graphs.name_of(before) != graphs.name_of(after):
             return True
@@ -236,7 +236,7 @@ class Walk:
         return old is None or new is None or old.hash != new.hash
 
     def _pair(self, package: str, before: str, after: str) -> SpecPair:
-        """Return a pair with the hashes as dependents write them, mostly shortened, so that it is compared once."""
+        """Return the pair, with hashes as dependents write them (mostly shortened), so that none is compared twice."""
         sides = zip(self._graphs, (before, after), strict=True)
         # A shortened hash is not found where several specs share it.
         old, new = (graphs.name_of(h) if graph.find(package, graphs.name_of(h)) else h for graph, h in sides)
@@ -250,7 +250,7 @@ class Walk:
         return self._found[asked]
 
     def _explore(self, asked: SpecPair) -> None:
-        """Find the causes of a pair and of all pairs below it, without recursion: graphs may be deep.
+        """Find the causes of the pair `asked` and of all pairs below it, without recursion: graphs may be deep.
 
         Pairs that reach each other, as in a damaged graph, have the same causes (Tarjan's strongly connected
         components).
@@ -282,7 +282,7 @@ class Walk:
                     self._close({each: compared.pop(each) for each in component})
 
     def _close(self, component: Mapping[SpecPair, _Compared]) -> None:
-        """Store the causes, which all pairs of `component` share; usually this is one pair."""
+        """Store the causes of `component`: pairs that reach each other, so that all share them; usually one pair."""
         all_causes: set[Cause] = set()
         for own, below in component.values():
             all_causes.update(own, *(self._found.get(each, frozenset()) for each in below))
@@ -294,9 +294,9 @@ class Walk:
 def explain_new_specs(
     before: Mapping[str, GraphNode], after: Mapping[str, GraphNode], matches: Mapping[str, Set[str]], walk: Walk
 ) -> Iterator[Explanation]:
-    """Yield, for each new spec of a package, its nearest predecessor (an older spec) and why their hashes differ.
+    """Yield, for each spec that only `after` has, its nearest predecessor (an older spec) and why their hashes differ.
 
-    `before` and `after` have specs by hash; `matches`, for each new hash, the removed hashes that it may have replaced.
+    `before` and `after` are the specs of a package by hash; `matches` has, by new hash, removed hashes it may replace.
     """
     kept, vanished = before.keys() & after.keys(), before.keys() - after.keys()
     alike: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)  # the kept hashes, by identity
@@ -305,7 +305,7 @@ def explain_new_specs(
     dependencies = {spec_hash: frozenset(node.below) for spec_hash, node in before.items()}
 
     def candidates(new: GraphNode) -> Iterator[tuple[Collection[str], Explanation]]:
-        """Yield sets of old hashes, the most likely first, and the explanation that each would give."""
+        """Yield sets of old hashes, the most likely first, each with the explanation that a predecessor in it gives."""
         yield matches.get(new.hash, set()), Explanation(spec=new)
         yield alike.get(_identity(new), ()), Explanation(spec=new, is_beside=True)
         for is_paired in (True, False):
@@ -346,7 +346,7 @@ class Impact(Struct, frozen=True, kw_only=True):
 
 
 def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[str, tuple[str, ...]]) -> Impact:
-    """Count direct and indirect dependents of the hashes `asked` in `nodes`; `stacks_of` has stacks by binary."""
+    """Count the specs in `nodes` that depend, even indirectly, on the hashes `asked`; `stacks_of`: stacks by hash."""
     names: dict[str, str] = {}
     by_dependency: defaultdict[str, list[str]] = defaultdict(list)
     for node in nodes:

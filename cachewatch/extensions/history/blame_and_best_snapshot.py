@@ -50,7 +50,7 @@ class SpecStay(Struct, frozen=True):
 
 
 class Life(Struct, frozen=True):
-    """From when until when a document lists a spec, gaps included. If a hash names several specs, each has a life."""
+    """The time during which a document lists a spec, gaps included. If a hash names several specs, each has a life."""
 
     tag: str
     package: str
@@ -63,7 +63,7 @@ class Life(Struct, frozen=True):
 
 
 class Blame(Struct, frozen=True, tag_field="schema", tag="cachewatch.blame/2"):
-    """The answer to `cachewatch history blame`. `died` is when the last document lost the hash; None if one has it."""
+    """The answer to `cachewatch history blame`. `died`: when the last document lost the hash; None while one has it."""
 
     indexed: IndexPoint
     hash: str
@@ -85,7 +85,7 @@ class _Presence(NamedTuple):
 def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
     """Return when the only hash that begins with `beginning` was in `tags`; an empty `tags` means all tags.
 
-    Raises UsageError if a tag is unknown, or if no hash or more than one begins so.
+    Raises UsageError if a tag is unknown, or if `beginning` fits no hash or several.
     """
     beginning = beginning.lower().removeprefix("/")
     for name in tags:
@@ -107,7 +107,7 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
 
 
 def _rows_of_one(index: Index, beginning: str, tags: Sequence[str]) -> tuple[str, list[_Presence]]:
-    """Return the only hash of `tags` that begins with `beginning`, and its rows. Raises UsageError if none or many."""
+    """Return the only hash in `tags` that begins with `beginning`, and its rows. Raises UsageError if none or many."""
     if len(beginning) < _FEWEST_LETTERS:
         raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
     low, high = prefix_range(beginning)
@@ -133,7 +133,7 @@ def _rows_of_one(index: Index, beginning: str, tags: Sequence[str]) -> tuple[str
 
 
 def _lives(index: Index, rows: Iterable[_Presence]) -> Iterator[Sequence[_Presence]]:
-    """Divide the rows of a hash by document, and by the spec that it means there; yield the rows of each life."""
+    """Divide `rows`, all of one hash, by document and by the spec that the hash means there; yield the rows of each."""
     documents: defaultdict[tuple[str, str], list[_Presence]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.first):
         documents[row.tag, row.package].append(row)
@@ -159,7 +159,7 @@ def _goes_on(index: Index, before: _Presence, after: _Presence) -> bool:
 
 
 def _stays(index: Index, life: int, rows: Sequence[_Presence]) -> Iterator[SpecStay]:
-    """Yield the periods of a life (`life` is its index) in which the stacks stay the same; a new spelling ends none."""
+    """Yield the periods of unchanged stacks in the life whose index is `life`, and whose rows are `rows`."""
     start = rows[0]
     for row, after in zip(rows, [*rows[1:], None], strict=True):
         adjoining = after if after is not None and after.first == row.last else None
@@ -172,7 +172,7 @@ def _stays(index: Index, life: int, rows: Sequence[_Presence]) -> Iterator[SpecS
 
 
 def _what_happened(index: Index, row: _Presence, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what else revision `end` changed where it removed the spec `row`, and stacks that keep its version."""
+    """Return what else revision `end` changed in the stacks that lost the spec `row`, and stacks with its version."""
     spec = row.spec
 
     def concerns(one: Statement | Line) -> bool:
@@ -203,7 +203,7 @@ def blame_table(answer: Blame) -> Table:
 def _events(
     life: Life, stays: Sequence[SpecStay], earlier: Sequence[Life]
 ) -> Iterator[tuple[IndexPoint | None, Coloured]]:
-    """Yield the events of a life with their revisions; `stays` are its periods, `earlier` all lives before it."""
+    """Yield revision and description of each event of `life`; `stays` are its periods, `earlier` the lives before."""
 
     def where(stacks: Sequence[str]) -> str:
         return f"in {', '.join(stacks)}" if stacks else "in no stack"
@@ -236,12 +236,12 @@ def _events(
 
 
 class Snapshot(Struct, frozen=True):
-    """A tag, and the newest of the revisions in which it had as many of the wanted hashes as it ever had at once."""
+    """A tag, and the newest of the revisions in which it had its greatest number of wanted hashes."""
 
     tag: str
     revision: str
     time: str | None
-    since: IndexPoint  # the revision since which the tag had this number of them, without interruption up to `revision`
+    since: IndexPoint  # from this revision to `revision`, the tag had this number of wanted hashes without interruption
     is_current: bool  # `revision` is the newest indexed one, so that the hashes can be installed now
     found: int  # number of wanted hashes that the tag had
     of: int  # number of all wanted hashes
@@ -259,7 +259,7 @@ class BestSnapshots(Struct, frozen=True, tag_field="schema", tag="cachewatch.bes
 def find_best(
     index: Index, hashes: Collection[str], *, most: int | None = None, takes_tag: Wanted = lambda _: True
 ) -> BestSnapshots:
-    """Sort tags that `takes_tag` accepts by how many of `hashes` they had at once; return the first `most`, or all."""
+    """Sort tags that `takes_tag` accepts by how many `hashes` they had at once; return the first `most` (None: all)."""
     wanted = set(hashes)
     spans: defaultdict[str, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for spec_hash in wanted:
@@ -281,7 +281,7 @@ def find_best(
 
 
 def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
-    """Return the greatest number of hashes at once before `end`, and its last span; `spans` has a list for each one."""
+    """Return how many hashes were there at most at once before `end`, and the last such span; `spans`: list by hash."""
     changes = Counter[int]()
     for of_hash in spans:
         for first, last in joined(of_hash):

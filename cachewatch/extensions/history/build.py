@@ -141,7 +141,7 @@ class IndexUpdate(Struct, frozen=True):
 def bring_up_to_date(
     repository: Repository, path: Path, engine: Engine, *, progress: IndexProgress = _TELL_NOBODY, end: str = "HEAD"
 ) -> IndexUpdate:
-    """Index all revisions up to `end` in the file `path`; `engine` reads them. Raises AnotherInstance if locked."""
+    """Index `repository` up to revision `end` at `path`, by `engine`. Raises AnotherInstance if that is locked."""
     schema.check_is_index(path)
     with locked(path), closing(schema.open_for_writing(path)) as connection, schema.translating_errors(path):
         return _IndexBuild(repository, path, connection, engine, progress).run(first_parents(repository, end))
@@ -150,7 +150,7 @@ def bring_up_to_date(
 def ask_index(
     repository: Repository, commit: str, question: Callable[[Index], Reply], *, jobs: int, progress: IndexProgress
 ) -> Reply:
-    """Ask `question` of an index that has `commit`: that of `repository`, brought up to date, or a temporary one."""
+    """Return `question(index)` for an index that has `commit`: that of `repository`, updated, or a temporary one."""
     path, engine = schema.index_path(None, repository.shared_git_dir), in_jobs(repository, jobs)
     if not has(path, commit):
         bring_up_to_date(repository, path, engine, progress=progress)
@@ -181,7 +181,7 @@ class _IndexBuild(Struct):
     unreadable: int = 0
 
     def run(self, revisions: Sequence[ChainRevision]) -> IndexUpdate:
-        """Index the new ones of `revisions` (the whole chain); if the index has others, build all of it anew."""
+        """Index the new ones of `revisions`, the whole chain; index all anew if the index has a revision outside it."""
         stored, common = self._one("SELECT count(*) FROM revision"), common_length(self.connection, revisions)
         if common < stored:
             if not common:
@@ -245,7 +245,7 @@ class _IndexBuild(Struct):
 
 
 def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tuple[Version, ...]) -> Task:
-    """Return the task to read `versions`, the new ones of the document of `package` in `tag`, with its old state."""
+    """Return the task to read `versions`, new ones of the document of `package` in `tag`, with its old state."""
     joins = "JOIN tag ON tag.id = tag JOIN package ON package.id = package WHERE tag.name = ? AND package.name = ?"
     key = tag, package
     query = f"SELECT blob, revision, baseline, old_compilers FROM document {joins}"  # noqa: S608  our own text
@@ -272,13 +272,13 @@ class Writer:
     """Writes results into the index through one connection."""
 
     def __init__(self, connection: sqlite3.Connection, *, has_specs: bool) -> None:
-        """If `has_specs`, update the table `spec` with each result; if not, leave it for `fill_specs` to fill later."""
+        """`has_specs`: the table `spec` is filled, and `store` keeps it so; otherwise `fill_specs` fills it later."""
         self._connection = connection
         self._known: dict[tuple[str, ...], int] = {}  # ids of rows, by table and values
         self._has_specs = has_specs
 
     def store(self, documents: Iterable[tuple[Task, IndexedDocument]]) -> None:
-        """Write the results of `documents`, and mark these as done; new signatures get ids in sorted order."""
+        """Write the results in `documents`, and mark each document as done; new signatures get ids in sorted order."""
         results = list(documents)
         places = {}
         for s in sorted({interval.signature for _, one in results for interval in one.intervals}):
@@ -311,7 +311,7 @@ class Writer:
         self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in results])
 
     def _stacks(self, names: tuple[str, ...]) -> int:
-        """Return the id of the set of stacks `names`; insert it and its members if they are new."""
+        """Return the id of the set of stacks `names`; insert the set and its members if it is new."""
         number = self._id("stacks", names=json.dumps(names))
         self._connection.executemany("INSERT OR IGNORE INTO stack VALUES (?, ?)", [(number, name) for name in names])
         return number
@@ -327,7 +327,7 @@ class Writer:
         return self._known[key]
 
     def _new_intervals(self, task: Task, intervals: Iterable[Interval]) -> Iterator[Interval]:
-        """Yield the intervals that need new rows; set the end of old rows, or delete those whose specs were divided."""
+        """Yield those of `intervals` without a row; set the ends of rows of `task`, and delete rows that were split."""
         opened = {(row.signature, row.first, row.hashes): row for row in task.intervals}
         for interval in intervals:
             row = opened.pop((interval.signature, interval.first, interval.hashes), None)
@@ -354,7 +354,7 @@ def fill_specs(connection: sqlite3.Connection) -> None:
 
 
 def common_length(connection: sqlite3.Connection, chain: Sequence[ChainRevision]) -> int:
-    """Return the number of revisions, from the first on, that the index and `chain` have in common."""
+    """Return how many revisions the index and `chain` share at the beginning, before the first that differs."""
     rows = connection.execute('SELECT "commit" FROM revision ORDER BY n').fetchall()
     both = enumerate(zip(rows, chain, strict=False))
     return next((n for n, ((commit,), moment) in both if commit != moment.commit), min(len(rows), len(chain)))

@@ -63,7 +63,7 @@ asking = terminal.with_options(REPO_OPTION, DB_OPTION, _FORMATS, terminal.OUTPUT
 
 
 def open_history(asked: Asked) -> Index:
-    """Open the index of --db or $CACHEWATCH_HISTORY, else the repository's, updated if it is in the user's cache."""
+    """Open the index that --db or $CACHEWATCH_HISTORY names, or --repo's, updated if it is in the user's cache."""
     if asked["db"] or os.environ.get(VARIABLE):
         return Index(index_path(asked["db"], Path()))
     line = terminal.ProgressLine("indexing")
@@ -89,7 +89,7 @@ def _open_with_history(repo: str | None, line: terminal.ProgressLine | None = No
 
 
 def write_answer(answer: Any, table: Callable[[bool], Table], asked: Asked) -> None:
-    """Write an answer; `table(is_for_people)` returns it as a table, for people or for programs."""
+    """Write `answer` as the options `asked` say; `table(is_for_people)` returns it as a table, for people or not."""
     format_, output = asked["format_"], asked["output"]
     if format_ == "json":
         terminal.write([pretty_json(answer)], output)
@@ -156,9 +156,9 @@ def _known_mirror(repo: str | None) -> str:
 
 
 def _pin(answer: lives.BestSnapshots, mirror: str | None, repo: str | None, *, is_chosen: bool) -> str:
-    """Return the `spack` command for the best tag that has hashes now. Raises UsageError if there is none.
+    """Return the `spack` command that adds the best tag that has hashes now. Raises UsageError if there is none.
 
-    Unless the user chose a tag (`is_chosen`), only snapshots and releases count, which never change.
+    Without a `mirror` (URL), it is that of the catalogue `repo`. Only tags that never change count, unless `is_chosen`.
     """
     for snapshot in answer.snapshots:
         if snapshot.is_current and (is_chosen or not tag_names.is_mutable(snapshot.tag)):
@@ -173,7 +173,7 @@ def _pin(answer: lives.BestSnapshots, mirror: str | None, repo: str | None, *, i
 
 
 def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
-    """Return the revisions' numbers, -1 for a `since` that is None or before all; print a note if none lies between."""
+    """Return the numbers of `since` (-1: None or before all) and `until`; print a note if no revision lies between."""
     first = -1 if since is None else index.number_of(since, may_precede=True)
     last = index.number_of(until)
     if first >= last:

@@ -40,7 +40,7 @@ class Past:
             self._index.connection.close()
 
     def stay(self, line: Line, before: Side, after: Side) -> Stay | None:
-        """Return how long the tag had specs of `line`, removed between `before` and `after`; None if unknown."""
+        """Return how long the tag had the specs of `line`, removed between `before` and `after`; None if unknown."""
         return self._asked(lambda index: _stay(index, line, before, after))
 
     def alternative(self, hashes: Collection[str]) -> Alternative | None:
@@ -49,11 +49,11 @@ class Past:
         return next((Alternative(one.tag, one.found, one.of) for one in best if one.is_current), None)
 
     def until(self, package: str, tag: str, chooses: Callable[[str, Signature], object]) -> str | None:
-        """Return the day when the tag lost its last spec that `chooses` accepts; None if it has one or never had."""
+        """Return when `tag` lost its last spec of `package` that `chooses` accepts; None if it has one or never had."""
         return self._asked(lambda index: last_day(index, package, tag, index.newest, chooses))
 
     def returned(self, statements: Iterable[Statement], before: Side) -> Mapping[str, str]:
-        """Return, by id of statement, words that say until when the tag had had a package or stack that came back."""
+        """Return, by statement id, until when (in words) a package or stack that is back after `before` was there."""
 
         def find(index: Index) -> Mapping[str, str]:
             number = _number(index, before)
@@ -124,7 +124,7 @@ def _number(index: Index, side: Side) -> int | None:
 
 
 def update_history(context: Context, source: Source, sources: Sequence[str]) -> None:
-    """Index the new revisions of `source` in a worker process if `sources` (globs) has it; errors are only logged."""
+    """Index new revisions of `source` in a worker process if a glob in `sources` matches it; errors are only logged."""
     if context.is_ending.is_set() or not Globs(sources)(source.name):
         return
     log = context.log.bind(source=source.name)

@@ -47,7 +47,7 @@ class IndexPoint(Struct, frozen=True):
 
 
 class Index:
-    """A history index opened for reading, as it is at that time; `with` closes it, and reports damage to the file."""
+    """A history index opened for reading, unaffected by later writes. `with` closes it, and reports a damaged file."""
 
     def __init__(self, path: Path, patience: float = schema.PATIENCE) -> None:
         """Open the index; wait up to `patience` seconds for a writer. Raises NoHistoryIndex if none is at `path`."""

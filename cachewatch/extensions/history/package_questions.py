@@ -123,13 +123,13 @@ def when_table(answer: When, is_for_people: bool) -> Table:
 
 
 def baseline_of(index: Index, package: int, tag: int) -> int | None:
-    """Return the revision of a document's first readable version if its specs may be older, or None if they cannot."""
+    """Return the revision of a document's first readable version if its specs may be older, else None; takes ids."""
     query = "SELECT baseline FROM document WHERE package = ? AND tag = ?"
     return next((number for (number,) in index.rows(query, (package, tag))), None)
 
 
 def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tuple[Signature, Span]]:
-    """Yield the signature and the span of each group of specs that were added together, up to revision `until`.
+    """Yield signature and span of each group of specs that came and went together, and came by revision `until`.
 
     `package` and `tag` are ids. Equal versions are spelled alike. The span ends at OPEN if the specs are still there.
     """
@@ -145,7 +145,7 @@ def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tupl
 def find_presence(
     index: Index, package: str, tag: str, number: int, chooses: Callable[[str, str, str], bool]
 ) -> Span | None:
-    """Return the span around revision `number` in which there always is a spec that `chooses` accepts; None if none.
+    """Return the span around revision `number` in which `chooses` always accepts a spec; None if `number` has none.
 
     `chooses` gets a version, a stack ("" for a spec in no stack) and a target.
     """
@@ -190,7 +190,7 @@ class RevisionLog(Struct, frozen=True, tag_field="schema", tag="cachewatch.log/2
 
 
 def find_log(index: Index, tag: str, package: str | None, since: int, until: int, *, most: int | None) -> RevisionLog:
-    """Return the newest `most` (None: all) revisions after `since` to `until` that changed `tag` or its `package`."""
+    """Return the `most` (None: all) newest revisions after `since`, up to `until`, that changed `package` in `tag`."""
     package_id = None if package is None else index.known_id("package", package)
     values = {"since": since, "until": until, "tag": index.known_id("tag", tag), "package": package_id}
     numbers = sorted(_revisions(index, values), reverse=True)
@@ -209,7 +209,7 @@ def find_log(index: Index, tag: str, package: str | None, since: int, until: int
 
 
 def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
-    """Return numbers of revisions that changed specs or had an unreadable document; `values` are for the queries."""
+    """Return revisions with changes or unreadable documents; `values`: `since`, `until`, ids of `tag` and `package`."""
     of_tag = "tag = :tag AND revision > :since AND revision <= :until"
     if values["package"] is None:
         changed = f"SELECT DISTINCT revision FROM tally WHERE {of_tag}"  # noqa: S608  our own text, as below
@@ -229,7 +229,7 @@ def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
 def last_day(
     index: Index, package: str, tag: str, number: int, chooses: Callable[[str, Signature], object] = lambda *_: True
 ) -> str | None:
-    """Return the day when `tag` lost its last chosen spec, up to revision `number`; None if it has one or never had."""
+    """Return when `tag` lost its last spec that `chooses` accepts; None if it has one at `number`, or never had one."""
     query = "SELECT build, stacks, coalesce(last, ?) FROM interval WHERE package = ? AND tag = ? AND first <= ?"
     rows = index.rows(query, (OPEN, index.id_of("package", package), index.id_of("tag", tag), number))
     return _day_of(index, number, (end for *ids, end in rows if chooses("", index.signature(*ids))))
@@ -241,9 +241,9 @@ def _day_of(index: Index, number: int, ends: Iterable[int]) -> str | None:
 
 
 def returned(index: Index, tag: str, number: int, statements: Iterable[Statement]) -> Mapping[str, str]:
-    """Return, by id of statement, words that say until when the tag had had a package or stack that came back.
+    """Return, by id of statement, a text for each package or stack that came back: until when the tag had it before.
 
-    `statements` are those after revision `number`. Nothing is returned for what was away for more than 400 days.
+    `statements` tell what changed after revision `number`. What was away for more than 400 days is left out.
     """
     in_stack = """SELECT coalesce(last, ?) FROM interval JOIN stack USING (stacks)
         WHERE tag = ? AND name = ? AND first <= ?"""
@@ -261,7 +261,7 @@ def returned(index: Index, tag: str, number: int, statements: Iterable[Statement
 def facts_of(
     index: Index, tag: str, n: int, selection: Selection, concerns: Callable[[Statement | Line], bool] = lambda _: True
 ) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
-    """Return the selected changes by revision `n`: sentences if `concerns` accepts them, and values of all for JSON."""
+    """Return the selected changes of revision `n`: sentences on what `concerns` accepts, and values of all for JSON."""
     if not n:
         return (), []
     _, report = TagStates(index, tag, n - 1, lambda _: True).advance_and_compare(selection)
@@ -277,7 +277,7 @@ def facts_of(
 
 
 def log_table(answer: RevisionLog, package: str | None, is_for_people: bool) -> Table:
-    """Return a table of changes; if `is_for_people`, only the first row of each revision has its date and hash."""
+    """Return a table of changes (`package`: only of this); if `is_for_people`, rows of one revision name it once."""
     rows: list[Row] = []
     for revision in answer.revisions:
         unread = [Coloured("{package} is unreadable: {message}".format(**one), "yellow") for one in revision.unreadable]
@@ -314,7 +314,7 @@ class Churn(Struct, frozen=True, tag_field="schema", tag="cachewatch.churn/1"):
 
 
 def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most: int | None = None) -> Churn:
-    """Count specs added and removed in `tag` after `since` up to `until`; `by` is "package" or "stack"."""
+    """Count specs added to and removed from `tag` after `since` up to `until`, by package or stack; `most`: of rows."""
     values = {"tag": index.known_id("tag", tag), "since": max(since, 0), "until": until}
     rows = [ChurnRow(*row) for row in index.rows(QUERIES[by], values)]
     begin, revisions = index.point(since) if since >= 0 else None, max(until - max(since, 0), 0)

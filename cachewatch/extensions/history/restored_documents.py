@@ -69,7 +69,7 @@ class DocumentChange(NamedTuple):
 
 
 def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[tuple[DocumentChange, PackageChange]]:
-    """Yield the documents that changed, with their changes; many documents are compared in one call of DeepDiff."""
+    """Yield those of `documents`, all of `tag`, that changed, with their changes; DeepDiff gets many per call."""
     left = iter(documents)
     while some := list(islice(left, 64)):
         changes = compare_all([Pair(*one[:3]) for one in some], is_pruned=is_mutable(tag))
@@ -98,7 +98,7 @@ class TagStates:
     """Steps through the revisions of a tag, and keeps its documents in their current state."""
 
     def __init__(self, index: Index, tag: str, number: int, wanted: Wanted) -> None:
-        """Start at the revision with this number; only packages that `wanted` accepts are considered."""
+        """Start at revision `number` of `tag`; only packages that `wanted` accepts are considered."""
         self._index = index
         self._tag = tag
         self._wanted = wanted
@@ -136,7 +136,7 @@ class TagStates:
     def advance_and_compare(
         self, selection: Selection = EVERYTHING, stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None
     ) -> tuple[Sequence[tuple[DocumentChange, PackageChange]], Report]:
-        """Go to the next revision; return its changes and report. `stacks_of` gives stacks declared in a commit."""
+        """Go to the next revision; return its changes and report. `stacks_of` returns stacks declared in a commit."""
         before, is_pruned = self.count(), is_mutable(self._tag)
         changes = list(compared(self.advance(), self._tag))
         tally = Tally(selected=None if selection.packages.is_open and selection.takes_all_specs else [])
@@ -181,14 +181,14 @@ class TagStates:
         )
 
     def _whole(self, packages: PackageCounts) -> StatementKind | None:
-        """Return TAG_REMOVED or TAG_ADDED if this happened to all packages, also unwanted ones; otherwise None."""
+        """Return TAG_REMOVED or TAG_ADDED if the whole tag (even unwanted packages) was removed or added; else None."""
         empty = self.number - (not packages.before)
         if bool(packages.before) is bool(packages.after) or packages_at(self._index, self._tag, empty):
             return None
         return StatementKind.TAG_REMOVED if packages.before else StatementKind.TAG_ADDED
 
     def _survey(self, changed: Set[str]) -> dict[str, Mapping[Signature, int]]:
-        """Return, by package, how many specs have each signature now, without the packages `changed`."""
+        """Return, for each package that is not in `changed`, how many specs have each signature in this revision."""
         held = held_at(self._index, self._tag, self.number).items()
         documents = (_of_held(name, found) for name, found in held if name in self.packages and name not in changed)
         return {document.package: document.specs.counts for document in documents}
@@ -242,7 +242,7 @@ def last_changes(index: Index, tag: str, until: int) -> Mapping[str, int]:
 
 
 def unread_versions(index: Index, tag: str, until: int) -> Iterator[tuple[str, int, str, bool]]:
-    """Yield the package, revision and reason of each unreadable version, and whether a later version is readable."""
+    """Yield package, revision and reason of each unreadable version up to `until`, and whether a later is readable."""
     query = """
         SELECT package.name, d.revision, message, document.revision > d.revision AND document.revision <= :until
         FROM diagnostic d JOIN package ON package.id = d.package LEFT JOIN document USING (tag, package)

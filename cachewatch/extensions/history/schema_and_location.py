@@ -164,7 +164,7 @@ def check_is_index(path: Path) -> None:
 
 
 def _check_is_ours(path: Path) -> None:
-    """Raise NotAnIndex if a file of the index is a link, another user's, or a journal that has SQLite delete a file."""
+    """Raise NotAnIndex if a file of the index is a link or another user's, or a journal that deletes another file."""
     for file in (path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))):
         with suppress(FileNotFoundError):
             about = file.lstat()
@@ -221,7 +221,7 @@ def open_for_reading(path: Path, patience: float = PATIENCE) -> sqlite3.Connecti
 
 @contextmanager
 def _connecting(path: Path, mode: str, patience: float) -> Iterator[tuple[sqlite3.Connection, int]]:
-    """Yield a connection in SQLite's `mode`, and the version of its tables (0: none); close it if the block fails."""
+    """Yield a connection (`patience`: seconds to wait) and the version of its tables (0: none); close it on failure."""
     with translating_errors(path), ExitStack() as undo:
         place = f"{path.absolute().as_uri()}?mode={mode}"
         connection = sqlite3.connect(place, uri=True, isolation_level=None, timeout=patience)
@@ -234,7 +234,7 @@ def _connecting(path: Path, mode: str, patience: float) -> Iterator[tuple[sqlite
 
 
 def unwritable(path: str | Path, error: OSError) -> StateError:
-    """Return the error to raise if a file cannot be written."""
+    """Return the error to raise if the file at `path` cannot be written because of `error`."""
     return StateError(f"{path}: {error.strerror}; name another file with --db")
 
 
@@ -301,7 +301,7 @@ def unpack(stored: bytes | str) -> list[str]:
 
 
 def members(stored: bytes | str) -> list[bytes | str]:
-    """Divide a stored set into its hashes without decoding them; each is what `pack` returns for that hash alone."""
+    """Divide a stored set into hashes without decoding them; each result equals what `pack` returns for that hash."""
     if isinstance(stored, str):
         return [pack([one]) for one in unpack(stored)]
     return [stored[start : start + _BYTES] for start in range(0, len(stored), _BYTES)]
@@ -313,7 +313,7 @@ def prefixes(stored: bytes | str) -> set[bytes]:
 
 
 def prefix_range(beginning: str) -> tuple[bytes, bytes]:
-    """Return the lowest and highest prefix of hashes that begin with (the first eight letters of) `beginning`."""
+    """Return the lowest and highest prefix of hashes that begin with the first eight letters of `beginning`."""
     letters = beginning[:_PREFIX_LETTERS]
     if not _BASE32.issuperset(letters):
         return UNUSUAL, UNUSUAL

@@ -59,7 +59,7 @@ class Version(NamedTuple):
 
 
 class _Uncertain(Exception):
-    """Earlier revisions are needed: the first one read has a link in place of a folder, and the folder is unknown."""
+    """Earlier revisions are needed: the first that is read has a link instead of a folder, so the folder is unknown."""
 
 
 def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevision]:
@@ -74,7 +74,7 @@ def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevisi
 def find_versions(
     repository: Repository, commits: Sequence[str], start: int = 0
 ) -> Mapping[tuple[str, str], tuple[Version, ...]]:
-    """Return, by tag and package, the versions of documents that the commits from index `start` on made."""
+    """Return, by tag and package, the versions of documents that `commits` made, from index `start` on."""
     try:
         versions_of = _find(repository, commits, start)
     except _Uncertain:
@@ -103,9 +103,9 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
 
 
 def _trees(repository: Repository, commits: Sequence[str], start: int) -> Iterator[tuple[int, str | None, str | None]]:
-    """Yield, for each revision that changed the tree of all tags, its number and the tree before and after it.
+    """Yield, for each revision from `start` on that changed the tree of all tags, its number and the old and new tree.
 
-    A file that replaced a document but is none counts as an unreadable document, until it is readable again or removed.
+    A file that replaces a document but is none counts as an unreadable one until a document is back or it is removed.
     """
     first = max(start - 1, 0)
     if commits[first:] and not stored_catalogue(repository, commits[first]):
@@ -131,7 +131,7 @@ class _FolderNames:
     def pair(
         self, name: tuple[str, ...], before: TreeEntry | None, after: TreeEntry | None
     ) -> tuple[str | None, str | None] | None:
-        """Return the trees of the folder `name` to compare, old and new; None if a link or the like replaces it."""
+        """Return the trees in the entries `before` and `after` of the folder `name`; None if a link replaces it now."""
         if is_odd(before) and name not in self._before and self._start:
             raise _Uncertain
         tree = self._before.pop(name) if name in self._before else tree_of_entry(before)
@@ -144,7 +144,7 @@ class _FolderNames:
 def _changes(
     repository: Repository, before: str | None, after: str | None
 ) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
-    """Yield each name whose entry differs between two trees, with both entries; a missing entry is None."""
+    """Yield each name whose entry differs between the trees `before` and `after`, with both entries (None: missing)."""
     old, new = (listing(repository, tree) if tree else {} for tree in (before, after))
     for name in sorted(old.keys() | new.keys()):
         had, has = old.get(name), new.get(name)
@@ -234,7 +234,7 @@ def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> V
 def count_step(
     package: str, version: Version, differing: VersionDifference, sides: tuple[Side, Side], is_compiler_unknown: bool
 ) -> tuple[StepCounts, Tallies]:
-    """Return how many specs a version added, removed and rebuilt, and the same by stacks; `sides`: both documents."""
+    """Return how many specs `differing`, what `version` changed, has, in all and by stacks; `sides`: both documents."""
     gone, new = Counter(differing.removed.values()), Counter(differing.added.values())
     rebuilt = gone & new
     versions = {version for signature in (*gone, *new) for version in signature.versions}
@@ -309,7 +309,7 @@ class Follower:
         return ""
 
     def _note(self, version: Version, specs: dict[str, Signature], form: CompilerForm) -> None:
-        """Record what a readable version, or the removal of the document, changed; `specs` are those it has now."""
+        """Record what `version` (readable, or a removal) changed; `specs` and `form` are those of the document now."""
         known = self._found.document
         is_there, was_there = version.blob is not None, known is not None and known.blob is not None
         is_baseline = is_there and (self._is_unread or version.revision == 0)

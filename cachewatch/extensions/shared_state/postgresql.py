@@ -93,7 +93,7 @@ class PostgresDatabase(Database):
     is_shared = True
 
     def __init__(self, address: PostgresAddress, *, must_exist: bool = False, may_write: bool = True) -> None:
-        """Connect; upgrade the tables if `may_write`, and create them unless they `must_exist`. Raises StateError."""
+        """Connect; if `may_write`, upgrade the tables and, unless they `must_exist`, create them. Raises StateError."""
         self.place = address.url
         self._must_lead = False  # to write; the service must, a command need not
         self._times_taken = 0  # how often this process took the lock of the leader
@@ -124,7 +124,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def job(self) -> Iterator[None]:
-        """Let `write` in this thread and block fail if this host lost the lead in the block, even if it leads again."""
+        """Make `write` fail in this thread until the block ends if this host loses the lead, even if it leads again."""
         self._job.times_taken = self._times_taken
         try:
             yield
@@ -132,7 +132,7 @@ class PostgresDatabase(Database):
             del self._job.times_taken
 
     def lead(self, owner: str) -> bool:
-        """Take the lead as `owner`, return True; if this host leads already, return False. Raises AnotherInstance."""
+        """Take the lead as `owner`; return False if this process led before. Raises AnotherInstance if another does."""
         self._must_lead = True
         try:
             with self._explained(), self._writers.begin() as connection:
@@ -152,7 +152,7 @@ class PostgresDatabase(Database):
         return True
 
     def leader(self) -> str | None:
-        """Return the `owner` that took the lead, in any process; None if nobody leads."""
+        """Return who leads, the `owner` that some process passed to `lead`; None if nobody leads."""
         query = f"SELECT application_name FROM pg_stat_activity WHERE pid = (SELECT pid {_HOLDERS})"  # noqa: S608
         with self.read() as connection:
             name = connection.exec_driver_sql(query, _LEADER).scalar_one_or_none()
@@ -203,7 +203,7 @@ class ServerState:
         self._address = address
 
     def open(self, *, must_exist: bool) -> Database:
-        """Connect to read and write; create a missing state. Raises StateError if there is none and it `must_exist`."""
+        """Connect to read and write; create a missing state or, if it `must_exist`, raise StateError."""
         return PostgresDatabase(self._address, must_exist=must_exist)
 
     def open_to_read(self) -> Database:

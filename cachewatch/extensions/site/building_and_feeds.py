@@ -44,7 +44,7 @@ _Page = tuple[str, str, Mapping[str, Any]]  # path, template and values
 
 
 def tag_feed(catalogue: SiteContents, title: str) -> View:
-    """Return the feed of the newest revisions that changed the tag with a history; `title` is that of the site."""
+    """Return the feed of the newest revisions that changed the tag with a history; `title` is the title of the site."""
     past = catalogue.past
     changed = [(moment, story) for moment, story in zip(past.revisions, catalogue.stories, strict=True) if story.facts]
     entries = []
@@ -55,7 +55,7 @@ def tag_feed(catalogue: SiteContents, title: str) -> View:
 
 
 def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
-    """Return a block of a revision's page for its feed entry: heading, lines, and words on how many more there are."""
+    """Return `block`, of a revision's page, as a feed has it: heading, lines, and a text on how many more there are."""
     heading = (f"{block.title} {block.name}".strip(), block.total)
     lines = ((f"{each.name} {each.fact}".strip(), each.specs, each.where) for each in block.entries)
     heading_text, *texts = (markup(", ".join(filter(None, parts))) for parts in (heading, *lines))
@@ -63,7 +63,7 @@ def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
 
 
 def page_feed(kind: str, name: str, values: View, since: datetime | None) -> View:
-    """Return the feed of versions that a package or stack (`name`) gained or lost; `values` are those of its page.
+    """Return the feed of versions that the package or stack `name` gained or lost; `values` are those of its page.
 
     `kind` is "package" or "stack"; `since` is the time of the first revision of the site.
     """
@@ -93,7 +93,7 @@ def _entry(
 
 
 def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[FeedEntry], since: datetime | None) -> View:
-    """Return the values of a feed; `name` becomes its id, `home` is the relative address of its page."""
+    """Return the values of a feed; `name` becomes its id, `home` is its page, `since` its date if it has no entries."""
     # The feed must change only if an entry does: without entries, it is as old as the history.
     updated = entries[0].updated if entries else timestamp(since or _UNKNOWN)
     return {"feed": Feed(id=_id(name), title=markup(title), updated=updated, page=home), "entries": entries}
@@ -104,7 +104,7 @@ def _id(name: Sequence[str]) -> str:
 
 
 def digests_page(digests: Sequence[RenderedDigest], feeds: Mapping[str, str]) -> View:
-    """Return the values of the page that lists `digests`, in this order, and `feeds`: addresses by subscription."""
+    """Return values of the page that lists `digests`, in this order, and `feeds` (addresses by subscription)."""
     listed = sorted({digest.subscription for digest in digests})
     return {
         "digests": [
@@ -121,7 +121,7 @@ def digests_page(digests: Sequence[RenderedDigest], feeds: Mapping[str, str]) ->
 
 
 def digest_pages(digests: Sequence[RenderedDigest]) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and content of the page of each digest, with links to its neighbours in the same subscription."""
+    """Yield path and content of each digest's page, with links to the digests before and after in its subscription."""
     by_subscription: defaultdict[str, list[RenderedDigest]] = defaultdict(list)  # the newest first
     for digest in digests:
         by_subscription[digest.subscription].append(digest)
@@ -155,11 +155,11 @@ class Folder:
             raise UsageError(f"{path}: {message}")
 
     def remembered(self) -> SiteContents | None:
-        """Return the contents that the last build stored, or None if there was none or they are unreadable."""
+        """Return the contents that the last build stored; None if there was no build or they are unreadable."""
         return self._load("history.msgpack", msgspec.msgpack.Decoder(SiteContents).decode)
 
     def offer(self, path: str, key: str) -> bool:
-        """Add the page at `path`; return whether to write it: `key`, a hash of it, is new, or the file is missing."""
+        """Add the page at `path`; return whether it must be written: its hash `key` is new, or the file is missing."""
         assert path not in self._pages, path
         self._pages[path] = key
         return self._before.get(path) != key or not (self.path / path).is_file()
@@ -173,7 +173,7 @@ class Folder:
         self._written += 1
 
     def finish(self, contents: SiteContents) -> tuple[int, int, int]:
-        """Remove pages that were not offered; store `contents` and the list of pages; return the numbers of `build`."""
+        """Remove pages that were not offered; store `contents` and the list of pages; return what `build` returns."""
         stale = [path for path in self._before if path not in self._pages]
         for path in stale:
             parts = PurePosixPath(path).parts  # the list of pages may be forged
@@ -219,7 +219,7 @@ def build(
     jobs: int = 1,  # number of processes
     progress: Callable[[int], None] = lambda _: None,  # gets numbers of pages that were written
 ) -> tuple[int, int, int]:
-    """Write the site of `catalogue` and `digests`; return the numbers of files written, unchanged and removed."""
+    """Write the site of `catalogue` and `digests` to `folder`; return how many files were written, kept and removed."""
     digests = sorted(digests, key=lambda digest: (digest.created, digest.key), reverse=True)
     sources_of_pages = sorted(_TEMPLATES.iterdir(), key=lambda file: file.name)
     texts = [__version__, title, *(["digests"] if digests else []), *(f.read_text("utf-8") for f in sources_of_pages)]

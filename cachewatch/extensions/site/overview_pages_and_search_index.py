@@ -40,7 +40,7 @@ class CardLine(NamedTuple):
 
 
 def _card(title: str, lines: Sequence[CardLine], most: int, nothing: str, onward: Link | None = None) -> View:
-    """Return a card: a box with a title, `most` lines at most or else the text `nothing`, and a link `onward`."""
+    """Return a card: a box with a title, up to `most` of `lines` (if none, the text `nothing`), and a link `onward`."""
     more = [CardLine(f"and {len(lines) - most:,} more")] if len(lines) > most else []
     return {"title": title, "lines": [*lines[:most], *more], "nothing": nothing, "onward": onward}
 
@@ -62,7 +62,7 @@ def latest_card(catalogue: SiteContents) -> View:
 
 
 def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
-    """Return the card on stacks and packages that lost unusually much."""
+    """Return the card on stacks and packages that lost unusually much, up to the newest revision."""
     newest = catalogue.past.revisions[-1]
     # It names the day of the newest revision: a page may be read long after it.
     title = f"Unusual on {newest.calendar_day}" if newest.time else "Unusual now"
@@ -71,7 +71,7 @@ def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
 
 
 def _fallen(totals: Totals) -> Mapping[str, tuple[str, int]]:
-    """Return the stacks that fell below half of their median number of specs, each with a text and the revision."""
+    """Return stacks that have less than half of their usual specs, each with a text and the revision that did it."""
     fallen = {}
     for stack, counts in sorted(totals.stacks.items()):
         usual = round(median([count for count in counts if count] or [0]))
@@ -112,7 +112,7 @@ def _unusual(past: TagHistory, totals: Totals) -> Iterator[CardLine]:
 
 
 def versions_card(catalogue: SiteContents) -> View:
-    """Return the card on versions and packages that came in the seven days up to the newest revision, newest first."""
+    """Return the card on versions and packages that came in the week up to the newest revision, newest first."""
     revisions, newest = catalogue.past.revisions, catalogue.past.revisions[-1]
     # By revision: the stacks in which a version of a package was the first ever, by package and version.
     firsts: defaultdict[str, defaultdict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -161,7 +161,7 @@ def index_page(catalogue: SiteContents, totals: Totals) -> View:
 
 
 def _churn_plot(catalogue: SiteContents, totals: Totals) -> View | None:
-    """Return a plot of the numbers of changed specs, with a scale for each kind of change; None for one revision."""
+    """Return a plot of the numbers of changed specs, scaled for each kind of change; None if there is one revision."""
     revisions = catalogue.past.revisions
     if len(revisions) < 2:
         return None
@@ -187,7 +187,7 @@ def _churn_plot(catalogue: SiteContents, totals: Totals) -> View | None:
 
 
 def stacks_plot(catalogue: SiteContents, totals: Totals) -> View | None:
-    """Return a plot of the number of specs in the tag and in each stack, the largest first; None without stacks."""
+    """Return a plot of the number of specs in the tag and in each stack, the largest first; None if there are none."""
     ordered = sorted(totals.stacks, key=lambda stack: (-totals.stacks[stack][-1], stack))
     if not ordered:
         return None
@@ -234,7 +234,7 @@ def revision_pages(catalogue: SiteContents) -> Iterator[tuple[str, View]]:
 
 
 def _section(section: Block, packages: Mapping[str, str]) -> View:
-    """Return the values of a section of a page; `packages` has the addresses of packages by their displayed names."""
+    """Return the values of `section`, part of a page; `packages` has addresses of packages by their displayed names."""
     named, _, more = section.named.partition(" and ")
     linked = {} if section.is_by_place else packages
     return asdict(section) | {
@@ -264,7 +264,7 @@ def packages_of(catalogue: SiteContents) -> dict[str, data.PackageHistory | None
 
 
 def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals) -> bytes:
-    """Return the script with all data to search except hashes; the number of a package is its index in `packages`."""
+    """Return the script with all data to search except hashes; it calls each package by its index in `packages`."""
     presents = _presents_of(catalogue)
 
     def numbered(names: Iterable[str]) -> Mapping[str, int]:
@@ -293,7 +293,7 @@ def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals)
 
 
 def hash_files(packages: Sequence[str], catalogue: SiteContents) -> Iterator[tuple[str, bytes]]:
-    """Yield, for each first letter of hashes, the path and content of a script with hashes by index in `packages`."""
+    """Yield path and content of a script for each first letter of hashes: the rest of these by index in `packages`."""
     presents = _presents_of(catalogue)
     by_letter: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for place, package in enumerate(packages):
@@ -309,7 +309,7 @@ def _presents_of(catalogue: SiteContents) -> dict[str, Present]:
 
 
 def _by_letter(present: Present) -> Mapping[str, list[str]]:
-    """Return the second to seventh letters of all hashes, by the first letter; unusual hashes are left out."""
+    """Return the second to seventh letters of all hashes in `present`, by first letter, without unusual hashes."""
     hashes: defaultdict[str, list[str]] = defaultdict(list)
     for short in (spec_hash[:_LETTERS].lower() for build in present.builds for spec_hash in build.hashes):
         if len(short) == _LETTERS and _HASH_LETTERS.issuperset(short):
@@ -318,7 +318,7 @@ def _by_letter(present: Present) -> Mapping[str, list[str]]:
 
 
 def _named(name: str) -> str | list[str]:
-    """Return a name, or a list of the name and the file name of its page if that is different."""
+    """Return `name`, or a list of `name` as shown and the file name of its page if that differs."""
     return name if file_name(name) == name else [shown(name), file_name(name)]
 
 
@@ -366,7 +366,7 @@ def stack_pages(past: TagHistory, totals: Totals) -> Iterator[tuple[str, View]]:
 
 
 def tag_rows(catalogue: SiteContents) -> list[View]:
-    """Return a row for each tag in the order of `tag_names.in_order`, with the changes from the tag before it."""
+    """Return a row for each tag, in the order of `tag_names.in_order`, with its changes from the tag before it."""
     all_tags = _by_tag(catalogue)
     return [
         {
@@ -380,7 +380,7 @@ def tag_rows(catalogue: SiteContents) -> list[View]:
 
 
 def tag_pages(catalogue: SiteContents) -> Iterator[tuple[str, View]]:
-    """Yield each tag and the values of its page: its packages, and the changes from the tag before it."""
+    """Yield each tag and the values of its page: the packages it has, and its changes from the tag before it."""
     commit = catalogue.past.revisions[-1].commit
     links = {safe_name(package): _UP + page("package", package) for package in packages_of(catalogue)}
     for tag, packages in _by_tag(catalogue).items():

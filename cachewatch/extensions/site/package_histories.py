@@ -172,13 +172,13 @@ class TagHistory(Struct, frozen=True, kw_only=True):
 
 
 def lost_by(history: PackageHistory) -> Mapping[str, int]:
-    """Return the stacks that had the package and lack it now, with the number of the revision that removed it."""
+    """Return, by stack that had the package and lacks it now, the number of the revision that removed it there."""
     found = {stack: step.revision for step in history.steps for stack, _ in step.removed if stack}
     return {stack: revision for stack, revision in found.items() if stack not in history.present.stacks}
 
 
 class Totals(Struct, frozen=True, kw_only=True):
-    """The sums over all packages of a tag; each list has one value for every revision, the oldest first."""
+    """Sums over all packages of a tag; each list has one value for every revision, the oldest first."""
 
     specs: list[int]
     packages: list[int]  # numbers of packages that have a document
@@ -188,7 +188,7 @@ class Totals(Struct, frozen=True, kw_only=True):
 
 
 def totals_of(past: TagHistory) -> Totals:
-    """Add up the changes of all packages of a history."""
+    """Return the sums over the changes of all packages in `past`."""
     specs, packages = [0] * len(past.revisions), [0] * len(past.revisions)
     stacks: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(past.revisions))
     churn: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(past.revisions))
@@ -212,7 +212,7 @@ def totals_of(past: TagHistory) -> Totals:
 
 
 def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: bool) -> PackageStep:
-    """Return what the history keeps of `change`, which the revision with the index `number` made to a package."""
+    """Return what the history keeps of `change`, a change of a package by the revision with the index `number`."""
     gained: Counter[str] = Counter()
     places: list[set[tuple[str, str]]] = []
     for specs, sign in ((change.specs_before, -1), (change.specs_after, 1)):
@@ -228,7 +228,7 @@ def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: b
 
 
 def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Present:
-    """Count the specs of a document; `held` has all of them. If `has_builds`, also list them in `builds`."""
+    """Return counts of the specs of a document, which `held` has; if `has_builds`, also all specs, in `builds`."""
     parts: defaultdict[Signature, list[HeldSpecs]] = defaultdict(list)
     copies: Counter[tuple[str, str, str]] = Counter()
     for part in held:
@@ -251,7 +251,7 @@ def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Presen
 
 
 def page(folder: str, name: str) -> str:
-    """Return the path of the page about `name` in `folder`, relative to the site."""
+    """Return the path, relative to the site, of the page about `name` in `folder`."""
     return f"{folder}/{file_name(name)}.html"
 
 
@@ -265,7 +265,7 @@ def file_name(name: str) -> str:
 
 
 def shown(text: str, most: int = _LONGEST_NAME) -> str:
-    """Return `text` for display: with invisible characters escaped, and its middle cut out if it exceeds `most`."""
+    """Return `text` for display: invisible characters escaped, its middle cut out if it is longer than `most`."""
     text = safe_name(text)
     is_long = len(text) > most
     return f"{text[: most * 2 // 3]} ... {text[-most // 4 :]} ({len(text):,} characters)" if is_long else text
@@ -277,7 +277,7 @@ def tone_of(kind: StatementKind, severity: Severity) -> str:
 
 
 class FactInWords(Struct, frozen=True, array_like=True):
-    """One change in words, and how pages colour it (`tone_of`)."""
+    """One change in words, and how pages colour it (one of the values of `tone_of`)."""
 
     tone: str
     text: str
@@ -303,7 +303,7 @@ class RevisionStory(Struct, frozen=True, kw_only=True):
 
 
 def story_of(report: Report, back: Mapping[str, str]) -> RevisionStory:
-    """Return the changes of a report in words; `back` has, by id of statement, sentences on what came back."""
+    """Return the changes in `report` in words; `back` has sentences on what came back, by id of statement."""
     if not report.statements:
         return RevisionStory()
     blocks_and_total = blocks_of(report, Requested(most=100, wants=lambda *_: True, names_packages=True))
@@ -323,7 +323,7 @@ def story_of(report: Report, back: Mapping[str, str]) -> RevisionStory:
 
 
 def _bounded(text: str) -> str:
-    """Return `text`, which may have parts of untrusted documents, with long words and itself shortened."""
+    """Return `text`, which may quote untrusted documents, with its long words shortened, and itself if it is long."""
     return shown(_LONG_WORD.sub(lambda word: shown(word[0]), text), 2000)
 
 
@@ -342,7 +342,7 @@ def _section(block: Block) -> Block:
 
 
 def _versions(statements: Iterable[Statement]) -> Iterator[NewVersion]:
-    """Yield the versions that no stack of the package had before."""
+    """Yield the versions in `statements` that no stack had before: of upgrades, and of new packages."""
     for one in statements:
         is_new = one.kind is StatementKind.PACKAGE_ADDED
         if is_new or (one.kind is StatementKind.UPGRADED and Kind.VERSION_ADDED in one.kinds):

@@ -55,7 +55,7 @@ def filled(address: str, field: str, name: str) -> str:
 
 
 def matrix_of(present: Present) -> View | None:
-    """Return a table of specs counted by stack ("no stack" last) and version (newest first); None if there are none."""
+    """Return a table of how many specs each stack has of each version, newest first; None if there are no specs."""
     if not present.copies:
         return None
     counts: Counter[tuple[str, str]] = Counter()
@@ -84,7 +84,7 @@ def _named(words: Sequence[str], most: int) -> str:
 
 
 def install_of(package: str, tag: str, present: Present, sources: Sources) -> View | None:
-    """Return commands to install the newest version of `present`, as most stacks build it; None if none builds it."""
+    """Return commands that install the newest version in `present`, as most stacks build it; None if no stack does."""
     built = [build for build in present.builds if build.signature.stacks and build.version]
     if not built:
         return None
@@ -107,7 +107,7 @@ def _configuration(spec: Signature) -> str:
 
 
 def builds_of(present: Present) -> View:
-    """Return rows of specs that differ only in their hashes: the newest version first, those in no stack last."""
+    """Return a row for each group of specs that differ only in hashes: newest version first, those in no stack last."""
     sets = [set(build.signature.variants) for build in present.builds]
     shared = set.intersection(*sets) if sets else set()
     ordered = sorted(present.builds, key=lambda build: (build.signature.stacks, build.signature.target, build.hashes))
@@ -135,7 +135,7 @@ def builds_of(present: Present) -> View:
 
 
 def _chain(chain: Chain, packages: Container[str]) -> View:
-    """Return a cause in words and, if it lies in a dependency, a drawing of the path to the rebuilt package."""
+    """Return the cause in words and, if a dependency has it, a drawing of the path; it links those in `packages`."""
     words = f"{number(chain.specs, 'spec')} {shown(because([chain.cause]), _LONGEST)}"
     names = chain.path[::-1]  # from the cause to the package that was rebuilt
     if len(names) < 2 or chain.cause.what in (What.SPACK, What.NOT_RECORDED):
@@ -157,7 +157,7 @@ def _chain(chain: Chain, packages: Container[str]) -> View:
 def package_page(
     package: str, catalogue: SiteContents, packages: Mapping[str, PackageHistory | None], sources: Sources
 ) -> View:
-    """Return the values of the page of `package`; `packages` has all histories, None for those only in other tags."""
+    """Return the values of the page of `package`; `packages` has all histories (None: package only in other tags)."""
     tag, revisions, history = catalogue.past.tag, catalogue.past.revisions, packages[package]
     present = history.present if history else Present()
     steps, stays = (history.steps, history.stays) if history else ((), ())
@@ -204,7 +204,7 @@ def package_page(
 
 
 def _runs(steps: Sequence[PackageStep]) -> list[list[PackageStep]]:
-    """Group steps, newest first: successive steps that only rebuilt specs are one run, every other step is its own."""
+    """Return `steps` in groups, newest first: successive ones that only rebuilt specs are a group, others are alone."""
     runs: list[list[PackageStep]] = []
     for is_noise, some in groupby(
         reversed(steps), lambda step: step.counts.keys() == {"rebuilt"} and not (step.added or step.removed)
@@ -215,7 +215,7 @@ def _runs(steps: Sequence[PackageStep]) -> list[list[PackageStep]]:
 
 
 def _happening_of(run: Sequence[PackageStep], revisions: Revisions) -> View:
-    """Return the changes of a run of `_runs`: of one revision, or of several that only rebuilt specs, newest first."""
+    """Return the values on `run`, an item of `_runs`: one step, or several that only rebuilt specs, newest first."""
     step, moment = run[0], revisions[run[0].revision]
     sums = {kind: sum(one.counts.get(kind, 0) for one in run) for kind in KINDS}
     counts = [{"number": f"{count:,}", "label": kind} for kind, count in sums.items() if count]
@@ -261,7 +261,7 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
 
 
 def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: Revisions) -> Iterator[View]:
-    """Yield a drawing for each stack, with a bar for each stay; `places` has positions, in percent, by revision."""
+    """Yield a drawing for each stack, with a bar for each stay; `places` has positions of revisions in percent."""
     there = [stay.version for stay in stays if stay.last is None]
     latest = newest(there) if there else None
     by_stack: defaultdict[str, list[StackStay]] = defaultdict(list)
@@ -289,7 +289,7 @@ def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: R
 
 
 def _versions(places: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
-    """Return a text for each version in `places` (pairs of stack and version): 1.2 in e4s, radiuss."""
+    """Return a text such as "1.2 in e4s, radiuss" for each version in `places`, pairs of stack and version."""
     stacks: defaultdict[str, list[str]] = defaultdict(list)
     for stack, version in places:
         stacks[version].append(parts.stack_text(stack) if stack else "no stack")

@@ -34,7 +34,7 @@ class Clock(Struct, frozen=True):
 
 
 def clock(revisions: Revisions, *, past: float = 1) -> Clock:
-    """Return the time axis of `revisions`, with the last one at `past` (a fraction) of its width, and room after it."""
+    """Return the time axis of `revisions`; the last one is at the fraction `past` of its width, with room after it."""
     times = (one.time.timestamp() if one.time else 0.0 for one in revisions)
     # A missing time, or one that is too early, is replaced by the one before.
     seconds = list(accumulate(times, max, initial=0.0))[1:]
@@ -53,7 +53,7 @@ def clock(revisions: Revisions, *, past: float = 1) -> Clock:
 
 
 def _ticks(first_second: float, last_second: float) -> Iterable[tuple[datetime, str]]:
-    """Return days for the ticks between two times, and their labels: one in some days, or first days of months."""
+    """Return days between two times and their labels, as ticks: every so many days, or first days of months."""
     first, last = (datetime.fromtimestamp(second, UTC) for second in (first_second, last_second))
     days = (last_second - first_second) / 86400
     step = next((s for s in _STEPS if days / s <= _MOST_TICKS), None)
@@ -68,7 +68,7 @@ def _ticks(first_second: float, last_second: float) -> Iterable[tuple[datetime, 
 
 
 def bars(places: Sequence[float], values: Sequence[int], top: int) -> str:
-    """Return an SVG path with a bar at `places` (percent) for each value but 0; `top` has the full height."""
+    """Return an SVG path with a bar for each of `values` but 0, at its place in percent; `top` is the full height."""
     width = min(_WIDEST, max(_NARROWEST, 70 / max(1, len(places))))
     path = ""
     for place, value in zip(places, values, strict=True):
@@ -87,13 +87,13 @@ class Link(Struct, frozen=True):
 
 
 def happening(moment: DatedRevision, specs: int, added: Sequence[Link], removed: Sequence[Link], **more: Any) -> View:
-    """Return values on what a revision added and removed: `specs` is the number afterwards, `more` are other values."""
+    """Return values on what the revision `moment` added and removed, with the number of `specs` then and `more`."""
     sides = cut("added", added, 40) | cut("removed", removed, 40)
     return {"moment": moment, "specs": f"{specs:,}", "counts": (), "note": "", **sides, **more}
 
 
 def cut(name: str, items: Sequence[object], most: int) -> View:
-    """Return a mapping: at most `most` of the items as `name`, and how many are left out as `more_NAME`."""
+    """Return a mapping: up to `most` of `items` under `name`, and the number of the others under `more_NAME`."""
     return {name: items[:most], f"more_{name}": max(0, len(items) - most)}
 
 
@@ -132,9 +132,9 @@ def plot_of(
     columns: Mapping[str, Sequence[int]],
     stories: Sequence[RevisionStory] = (),
 ) -> View:
-    """Return a plot of `curves` on the axis `where` of the revisions `moments`, and a table of `columns`, newest first.
+    """Return a plot of `curves` of the revisions `moments`, on their axis `where`, and a table of `columns`.
 
-    The newest twelve events of the whole tag in `stories`, which has a story for each revision, are marked on the axis.
+    The table begins with the newest. The newest twelve events in `stories`, one for each revision, mark the axis.
     """
     rows = [
         (moment.day, moment.commit, *(f"{column[number]:,}" for column in columns.values()))
@@ -163,7 +163,7 @@ def _mark(kind: StatementKind, name: str, place: float, moment: DatedRevision) -
 
 
 def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revisions) -> View | None:
-    """Return a plot of `specs`, the counts in those `revisions` that have the indexes `numbers`; None for only one."""
+    """Return a plot of `specs`: the number in each of the `revisions` with the indexes `numbers`; None if only one."""
     if len(numbers) < 2:
         return None
     moments = [revisions[n] for n in numbers]
@@ -172,7 +172,7 @@ def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revision
 
 
 def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Revisions) -> View:
-    """Return a step plot, titled `name`, of `numbers`: one for each revision in `moments`, at its place in percent."""
+    """Return a step plot titled `name`; `numbers` are the values and `places` the positions (percent) of `moments`."""
     top, low, change = max(numbers), min(numbers), numbers[-1] - numbers[0]
     peak = moments[numbers.index(top)].day
     sign = "+" if change > 0 else "\N{MINUS SIGN}" if change else "\N{PLUS-MINUS SIGN}"
@@ -197,7 +197,7 @@ def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: 
 
 
 def package_row(package: str, present: Present, *, up: str = "", day: str = "", note: str = "") -> View:
-    """Return a package as a row: its `present` specs, a `day` and a `note`; `up` is the path to the site's root."""
+    """Return a row on `package`: its `present` specs, a `day` and a `note`; `up` is the path to the site's root."""
     versions = sorted_versions(present.versions)[::-1]
     return {
         "name": package_link(package, up),

@@ -53,7 +53,7 @@ class PackageCauses(Struct, frozen=True, array_like=True):
 
 
 class TagMove(Struct, frozen=True, array_like=True):
-    """The changes, in words, from the tag `before` to a later tag, such as the next snapshot."""
+    """The changes, in words, from the tag `before` to the tag that follows it, such as the next snapshot."""
 
     before: str
     changed: tuple[str, str]  # the commit that changed each of the two tags last; "" if unknown
@@ -86,9 +86,9 @@ class Plan(Struct, frozen=True):
 def plan(
     repository: Repository, until: Revision, *, since: Revision | None, wanted_tag: Globs, packages: Globs
 ) -> Plan:
-    """Choose what to show, with the history of `develop` or the first tag. Raises UnknownRevision if no tag matches.
+    """Return what to show, with the history of `develop` or the first tag. Raises UnknownRevision if no tag matches.
 
-    Shown are revisions from `since` (None: the first) to `until`, and the tags that `wanted_tag` accepts.
+    The plan has the revisions from `since` (None: the first) to `until`, and the tags that `wanted_tag` accepts.
     """
     # A folder without any folders is a package of 2022, and no tag.
     trees = {tag: tree for tag, tree in tags_of(repository, until).ids.items() if folders(repository, tree).ids}
@@ -122,7 +122,7 @@ class ContentsReader:
         self._known = known
 
     def read(self, jobs: int) -> SiteContents:
-        """Return all contents: those of the last build and what is new. `jobs` processes compare tags."""
+        """Return all contents: what the last build stored and what is new; `jobs` processes compare tags."""
 
         def stacks_at(commit: str) -> frozenset[str] | None:
             return stacks_of(self._repository, Revision(commit, commit, None, None)).get(self._tag)
@@ -164,7 +164,7 @@ class ContentsReader:
         )
 
     def _state(self, tag: str, changed: str) -> tuple[str, Mapping[str, Present]]:
-        """Return `changed` (the commit that changed `tag` last, or "") and the current specs of `tag` by package."""
+        """Return `changed`, the commit that changed `tag` last (or ""), and the current specs of `tag` by package."""
         known = self._known.tags.get(tag)
         if known and changed and changed == known[0]:
             return known
@@ -173,7 +173,7 @@ class ContentsReader:
         return changed, {package: present_of(held.get(package, ())) for package in there}
 
     def _moves(self, changed: Mapping[str, str], jobs: int) -> Iterator[tuple[str, TagMove]]:
-        """Yield each tag and its changes from the tag before it or, for the tag with a history, its newest snapshot.
+        """Yield each tag and its changes from its predecessor; that of the tag with a history is its newest snapshot.
 
         `changed` has, by tag, the commit that changed it last, or "" if unknown; `jobs` is a number of processes.
         """
@@ -193,7 +193,7 @@ class ContentsReader:
             yield tag, move
 
     def _histories(self, steps: Mapping[str, list[PackageStep]], last: Mapping[str, int]) -> Iterator[PackageHistory]:
-        """Yield each package's history, the last build's if it is unchanged; `last` has when each changed last."""
+        """Yield each package's history, from the last build if unchanged; `last`: the revision that changed it last."""
         known = {one.package: one for one in self._known.past.packages}
         versions = restored.unread_versions(self._index, self._tag, self._until)
         unread = {package: n for package, n, *_ in versions if n >= self._begin and self._packages(package)}
@@ -209,7 +209,7 @@ class ContentsReader:
             yield PackageHistory(package=package, changed=changed, steps=own, stays=stays, present=present)
 
     def _stays(self, package: str) -> Iterator[StackStay]:
-        """Yield the periods in which each version of a package was in each stack, with the lag of that stack."""
+        """Yield the periods in which each version of `package` was in each stack, and its lag after the first stack."""
         ids = self._index.id_of("package", package), self._index.id_of("tag", self._tag)
         spans: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
         for specs, span in presences(self._index, *ids, self._until):
@@ -230,7 +230,7 @@ class ContentsReader:
                 yield StackStay(stack, version, max(0, first - self._begin), last, start, is_dated, lag, is_first)
 
     def _unread(self, tag: str) -> Iterator[Diagnostic]:
-        """Yield a diagnostic for each document that is unreadable now, and for those that were in a shown revision."""
+        """Yield a diagnostic for each document of `tag` that is unreadable, now or in a revision that is shown."""
         for package, number, message, is_over in restored.unread_versions(self._index, tag, self._until):
             if self._packages(package) and (not is_over or (tag == self._tag and number >= self._begin)):
                 said = f"{message} (revision {self._chain[number].commit})"
@@ -238,7 +238,7 @@ class ContentsReader:
 
 
 def _with_causes(repository: Repository, report: Report, number: int, causes: dict[str, PackageCauses]) -> Report:
-    """Return `report` with causes of rebuilds; store them in `causes` by package, with the `number` of the revision."""
+    """Return `report` with causes of rebuilds; also store them by package in `causes`, with the index `number`."""
     before, after = ((side.revision or "", side.tag or "") for side in (report.before, report.after))
     step = None
     with suppress(DocumentError):  # a graph that cannot be read has no causes
