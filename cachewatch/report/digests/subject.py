@@ -133,9 +133,10 @@ class Clause:
                         if says_where and story.behind:
                             where = f" {phrases.where(line).partition(';')[0]}"
                         stays = phrases.staying(line, says_removed=True) if says_staying else ""
-                        values["change"] = f"{phrases.replacement(line)}{where} {stays}"
                         is_fall = any(falls(*pair) for pair in story.pairs)
-                        values["older"] = self._words.text(self.path, "mistake" if is_fall else "older")
+                        older = self._words.text(self.path, "mistake" if is_fall else "older")
+                        values["older"] = f"{stays[1:-1]}; {older}" if stays else older
+                        values["change"] = f"{phrases.replacement(line)}{where} {'' if older else stays}"
                 items.append(" ".join(fill(item, 2, values).split()))
         return list(dict.fromkeys(items))
 

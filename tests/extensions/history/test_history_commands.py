@@ -200,6 +200,12 @@ def test_a_version_that_left_is_said_to_have_left(tmp_path: Path, run: Run) -> N
     assert "  Tag v1 is new, with 2 packages\n" in told
 
 
+def test_a_version_to_which_others_fall_is_said_once_to_have_been_there(tmp_path: Path, run: Run) -> None:
+    old, newer, fell = (record(n, versions=[v]) for n, v in enumerate(["1.4", "1.5", "1.4"]))
+    folder = history(tmp_path / "c.git", *(catalogue({"zlib": [old, other]}) for other in (newer, fell)))
+    assert "zlib 1.5 -> 1.4 (1.4 was there; older)" in run("log", "--repo", folder).output
+
+
 def _head(repository: Path) -> str:
     return git(repository, "rev-parse", "main")
 
