@@ -169,10 +169,15 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
     if asked.says_only_versions:
         return f"no such version; there are {_values(asked.conditions[0], signatures)}"
     nowhere = [one for one in asked.conditions if not any(one.test(*each) for each in document.specs.items())]
-    shown = dict.fromkeys(one.what for one in nowhere or asked.conditions)
-    listed = [next(one for one in asked.conditions if one.what == what) for what in shown if what != "hashes"]
-    there = "; ".join(f"{one.what} {_values(one, signatures)}" for one in listed)
-    return f"no such spec{'' if nowhere else ' with all of this'}{f'; there are {there}' if there else ''}"
+    there: dict[str, str] = {}
+    for one in nowhere or asked.conditions:
+        # Where each condition alone has specs: the values of those that all conditions on something else have.
+        others = () if nowhere else [each for each in asked.conditions if each.what != one.what]
+        fitting = [of for spec, of in document.specs.items() if all(each.test(spec, of) for each in others)]
+        if fitting and one.what != "hashes":
+            there.setdefault(one.what, f"{one.what} {_values(one, fitting)}")
+    those = "; there are" if nowhere else " with all of this; with the other conditions there are"
+    return f"no such spec{those} {'; '.join(there.values())}" if there else "no such spec"
 
 
 def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str:
