@@ -58,6 +58,7 @@ def test_a_stack_is_named_on_one_line(tmp_path: Path) -> None:
         assert "ml-darwin-aarch64-mps" in text
 
 
+SNAPSHOTS = ("develop-2026-11-15", "develop-2026-11-22")
 LINUX = {"target": "aarch64"}
 DARWIN = {"os": "sequoia", "platform": "darwin", "stacks": ["mps", "root"], "target": "aarch64"}
 
@@ -118,8 +119,21 @@ def test_a_new_tag_is_called_new(tmp_path: Path) -> None:
 def test_a_subject_without_room_for_a_machine_says_that_there_is_one(tmp_path: Path) -> None:
     old = {"gpytorch": [record(1, **LINUX), record(2, **DARWIN | {"target": "a" * 30})]}
     tag = week(tmp_path, old, {"gpytorch": [record(1, **LINUX)]})
-    rendered, _ = mail(digest_of(called(tag, "develop-2026-11-15", "develop-2026-11-22")))
+    rendered, _ = mail(digest_of(called(tag, *SNAPSHOTS)))
     assert rendered.title == "develop-2026-11-22 is out: it lacks 1 package for some machines"
+
+
+def test_a_loss_comes_before_a_new_snapshot_beside_which_it_has_no_room(tmp_path: Path) -> None:
+    """News of a snapshot that lacks nothing can wait for the body."""
+    zlib, curl = [record(1, versions=["1.3"], stacks=["hep"])], [record(2)]
+    snapshot = called(week(tmp_path / "s", {"curl": curl}, {"curl": curl, "xz": [record(3)]}), *SNAPSHOTS)
+    for stack, said in (
+        ("e4s", "develop-2026-11-22 is out; zlib no longer in e4s"),
+        ("e" * 40, f"zlib no longer in {'e' * 40}"),
+    ):
+        states = ({"zlib": [*zlib, *some], "curl": curl} for some in ([record(4, stacks=[stack])], []))
+        rendered, _ = mail(digest_of(snapshot, week(tmp_path / stack, *states), subscription="e4s"))
+        assert rendered.title.startswith(said)
 
 
 def test_a_subject_names_the_target_of_a_lost_system(tmp_path: Path) -> None:

@@ -510,6 +510,11 @@ def title(digest: Digest, words: Words) -> str:
         clauses.sort(key=lambda one: one.kind != StatementKind.TURNOVER)
     if not clauses:
         return as_subject(text or _nothing(digest, words), prefix)
+    if clauses[0].kind == "snapshot" and clauses[0].first.worst is None:
+        # That a snapshot is out is no reason to leave out what a branch lost.
+        lost = next((one for one in clauses if one.first.rank is Rank.MISSED and not one.first.tags[0].base), None)
+        if lost and len("; ".join(min(one.forms, key=len) for one in (clauses[0], lost))) > room:
+            clauses = [lost, *(one for one in clauses if one is not lost)]
     rest = list(clauses)
     most = 3 if clauses[0].kind == "snapshot" else 2
     for clause, following in zip_longest(clauses[:most], clauses[1:most]):
