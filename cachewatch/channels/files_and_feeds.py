@@ -211,7 +211,7 @@ class FeedChannel(PublishedChannel):
         return [rendered.message(str(self._place.path(subscription=name)), payload, "application/json")]
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Write the feed that `message` belongs to, with its entry and those of the messages sent before."""
+        """Write the feed of `message`, with its entry and those of the messages sent before; return the result."""
         path, most = Path(message.target), self._config.entries
         try:
             feed = _feed(message, self._sent_history(message.target, most), most)

@@ -316,7 +316,7 @@ class MaildirChannel(MailChannel):
         return self._message(rendered, rendered.to, str(self._config.path), original.message_id or "")
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Write one message into the Maildir, unless it is already there, read or unread."""
+        """Write one message into the Maildir, unless it is already there, read or unread; return the result."""
         folder, identity = Path(message.target), f"{message.key}\0{message.message_id}".encode()
         name = f"{int(message.created.timestamp())}.{sha256(identity).hexdigest()[:20]}.cachewatch"
         try:

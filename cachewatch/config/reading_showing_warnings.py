@@ -99,7 +99,7 @@ _HINTS = {
 
 
 def read_config(given: Path | None, *, with_secrets: bool = True) -> Config:
-    """Read and check the file `given` (None is the usual one), and `subscriptions.d/*.yaml` beside it.
+    """Return the checked contents of the file `given` (None: the usual one), and of `subscriptions.d/*.yaml` beside it.
 
     If not `with_secrets`, reads no secrets from files or variables. Raises ConfigError with every mistake and its line.
     """
@@ -193,7 +193,7 @@ class _Tree:
         return self._node(root, 1, "", ()) if root else self._make(value={}, line=1, path="")
 
     def _node(self, node: yaml.Node, line: int, path: str, around: tuple[yaml.Node, ...]) -> ConfigNode:
-        """Convert the YAML node at `path`; `line` is that of its key, `around` are the nodes that contain it."""
+        """Return the YAML node at `path` as a ConfigNode; `line` is its key's, `around` the nodes that contain it."""
         if node in around:
             self._refuse(node, path, f"contains itself; {_HINTS['alias']}")
         if node not in self._made:

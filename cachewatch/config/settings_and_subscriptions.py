@@ -70,7 +70,7 @@ def _urgent(words: Iterable[str], context: ConfigContext) -> frozenset[Kind]:
 
 
 def _cron(value: Any) -> Any:
-    """Turn a schedule that is written as a section, `{cron: 30 7 * * 1}`, into the text `cron: 30 7 * * 1`."""
+    """Return a schedule that is a section, `{cron: 30 7 * * 1}`, as text, `cron: 30 7 * * 1`; others unchanged."""
     is_cron = isinstance(value, dict) and value.keys() == {"cron"} and isinstance(value["cron"], str)
     return f"cron: {value['cron']}" if is_cron else value
 

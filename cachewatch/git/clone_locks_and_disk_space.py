@@ -130,7 +130,7 @@ _PACKED = "cachewatch-packed"
 
 
 def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> GitResult:
-    """Run a git command, with `lines` as its input, in the clone `folder`. Raises SourceError if git was killed."""
+    """Return the result of a git command in the clone `folder` with the input `lines`. Raises SourceError if killed."""
     answer = Git(git_dir=folder, seconds=_CHECKING_SECONDS, guarded=True).ask(arguments, lines)
     if answer.code < 0 or answer.code in ENDED:  # for want of memory, say; that is no answer
         raise SourceError(f"{folder}: git was ended ({answer.code}); tried again later")

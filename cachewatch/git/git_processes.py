@@ -182,7 +182,7 @@ class _Messages(io.FileIO):
     """Git's messages as GitPython needs them: in lines of limited length, even if a server sends no line ends."""
 
     def readinto(self, buffer: Any) -> int:
-        """Read into `buffer`; if it is filled without a line end, its last byte becomes one."""
+        """Read into `buffer`; return how many bytes. If it is filled without a line end, its last byte becomes one."""
         count = super().readinto(buffer)
         if count == len(buffer) and not {10, 13} & set(buffer):
             buffer[-1] = 10

@@ -311,7 +311,7 @@ class _Answers(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read what git prints into `buffer`. Raises SourceError if it prints nothing for two minutes."""
+        """Read git's output into `buffer`; return how many bytes. Raises SourceError after two silent minutes."""
         if self._process.proc is None:
             return 0  # it has ended, and the numbers of its pipes may be those of other files
         while ready := dict(self._waiting.poll(_ANSWER_SECONDS * 1000)):

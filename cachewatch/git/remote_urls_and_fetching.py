@@ -65,7 +65,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
 
 def redact(text: str, address: str = "") -> str:
-    """Replace user, password and query of each URL in `text` by "...", and those of `address` wherever they occur."""
+    """Return `text` with "..." for user, password and query of each URL, and for those of `address` everywhere."""
     words: list[str] = []
     with suppress(ValueError):
         parts = urlsplit(address)

@@ -187,7 +187,7 @@ def time_of(commit: Object | None) -> datetime | None:
 
 
 def commit_time(seconds: bytes | str) -> datetime:
-    """Convert seconds since 1970 to a time; one that is beyond the calendar becomes LATEST."""
+    """Return the time that is `seconds` after the start of 1970; LATEST if it is beyond the calendar."""
     return datetime.fromtimestamp(min(int(seconds), LATEST.timestamp()), UTC)
 
 

@@ -68,7 +68,7 @@ class ServiceClone:
         self._failures = 0
 
     def update(self) -> Update:
-        """Fetch new commits of the branch; clone anew if the clone is missing or damaged. Raises SourceError."""
+        """Fetch new commits of the branch, or clone anew if necessary; return what changed. Raises SourceError."""
         with self._updating() as lock:
             tip = self._remote.tip(self._branch)
             if not self.folder.exists():

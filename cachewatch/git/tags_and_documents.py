@@ -93,7 +93,7 @@ def compare_revisions(
     trees: CompareTrees = TreeDifference,  # finds how two trees differ; this and `count` may cache results
     count: Callable[[Repository, Revision, Revision], int | None] = count_between,
 ) -> Comparison:
-    """Compare the documents in the tag that a revision names, else in wanted tags. Raises UsageError if none exists."""
+    """Find what differs in the tag that a revision names, else in wanted tags. Raises UsageError if there is no tag."""
     wanted_package = cache(wanted_package)
     commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
     had, has = (tags_of(repository, side, sorted(commits - {side.commit})) for side in (before, after))
@@ -147,14 +147,14 @@ def compare_revisions(
 
 
 def list_revision(repository: Repository, revision: Revision, wanted_package: Wanted) -> Listing:
-    """List the wanted documents of one tag of `revision`: the tag that it names, else its only tag, else develop."""
+    """Return the wanted documents of one tag of `revision`: the tag that it names, else its only tag, else develop."""
     trees = tags_of(repository, revision).ids
     tag = revision.tag or (next(iter(trees)) if len(trees) == 1 else DEFAULT_TAG)
     return list_tree(repository, revision, tag, tree_of(repository, revision, tag, trees), wanted_package)
 
 
 def list_tree(repository: Repository, revision: Revision, tag: str, tree: str, wanted_package: Wanted) -> Listing:
-    """List the wanted documents of `tag` in `revision`; `tree` is the id of the git tree with the tag's packages."""
+    """Return the wanted documents of `tag` in `revision`; `tree` is the id of the git tree with the tag's packages."""
     found = TreeDifference(repository, (tag, tag), None, tree).chosen(wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
     of_tree = (replace(each, side="") for each in found.diagnostics)  # it is only one side

@@ -220,12 +220,12 @@ def message_of(connection: Connection, context: Context, number: int) -> Message
 
 
 def release(context: Context, name: str) -> DigestSummary:
-    """Send a held digest and store its new positions; `name` is a key, a subscription or SUBSCRIPTION/STREAM."""
+    """Send a held digest, store its new positions, return it. `name`: a key, a subscription or SUBSCRIPTION/STREAM."""
     return _settle_held(context, name, DigestState.RELEASED, "released by an operator")
 
 
 def drop_digest(context: Context, name: str, reason: str) -> DigestSummary:
-    """Drop a held digest, so that nobody gets its changes, and store its new positions; `name` is as for `release`."""
+    """Drop a held digest, whose changes nobody gets then, store its positions, return it; `name` as for `release`."""
     return _settle_held(context, name, DigestState.DROPPED, reason)
 
 

@@ -117,7 +117,7 @@ class ServiceStatus(Struct, frozen=True, kw_only=True):
 
 
 def read_status(context: Context) -> ServiceStatus:
-    """Read the whole status in one transaction."""
+    """Return the whole status, read in one transaction."""
     config, now, day = context.config, context.clock(), context.today()
     is_over, leader = quiet_until(config.quiet, now, config.timezone), context.database.leader()
     with context.database.read() as connection:

@@ -97,7 +97,7 @@ _timestamp = TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True, key="time")
 
 
 def _note(_logger: Any, _method: str, fields: EventDict) -> EventDict:
-    """Turn a log record of `logging` into an event."""
+    """Return the fields of a log record of `logging` as those of an event named `note`."""
     fields["said"] = fields["event"]
     fields["event"] = _NOTE
     failure = fields.pop("exc_info", None)
@@ -107,7 +107,7 @@ def _note(_logger: Any, _method: str, fields: EventDict) -> EventDict:
 
 
 def _tidy(_logger: Any, _method: str, fields: EventDict) -> EventDict:
-    """Put time, level and event first, and remove empty fields."""
+    """Return the fields with time, level and event first, and without empty ones."""
     head = {name: fields.pop(name) for name in _HEAD}
     return head | {name: value for name, value in fields.items() if value not in (None, "")}
 

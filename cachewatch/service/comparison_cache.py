@@ -71,7 +71,7 @@ def about_kept(kept: KeptPackage) -> Piece:
 
 
 def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> KeptBatch:
-    """Compare packages, append each result to `file`; `is_pruned`: the tag drops specs that no stack builds."""
+    """Compare packages, append results to `file`; return where. `is_pruned`: the tag drops specs without a stack."""
     tally, problems = Tally(), Problems()
     pairs = {pair.package: pair for pair, *_ in contents}
     packages = []

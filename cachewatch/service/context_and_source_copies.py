@@ -52,7 +52,7 @@ class Watched(ABC):
 
     @abstractmethod
     def update(self) -> News:
-        """Fetch the newest revision. Raises SourceError, and leaves the copy as it was, if that fails."""
+        """Fetch and return the newest revision. Raises SourceError, and leaves the copy as it was, if that fails."""
 
     @abstractmethod
     def open(self) -> Repository:
@@ -97,7 +97,7 @@ class WatchedClone(Watched):
         )
 
     def update(self) -> News:
-        """Fetch the newest revision of the branch."""
+        """Fetch and return the newest revision of the branch."""
         update = self._clone.update()
         path = self._folder / "cachewatch-address"  # stored beside the clone
         before = path.read_text("utf-8", "replace").strip() if path.is_file() else ""
@@ -141,7 +141,7 @@ class RecordedFolder(RecordedSource):
     """The recorded history of a folder of documents."""
 
     def update(self) -> News:
-        """Record the documents of the folder as a new revision, unless nothing changed since the last revision."""
+        """Record the documents of the folder as a new revision, unless nothing changed; return the newest revision."""
         if not Path(self._address).exists():
             raise SourceError(f"{self._address}: there is no such folder")
         faults = [each for each in record_folder(self._address, self._folder, self._layout) if each.is_loss]

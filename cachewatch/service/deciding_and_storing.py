@@ -168,7 +168,7 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
 
 
 def decide(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> StreamDecision:
-    """Decide what to write for a stream, without the database; an error becomes the `failure` of the decision."""
+    """Return what to write for a stream, without using the database; an error becomes the `failure` of the decision."""
     now = context.clock()
     is_planned = stream.is_each_revision or is_current(stream, state.slot, now)
     decision = StreamDecision(plans_slot=not is_planned)

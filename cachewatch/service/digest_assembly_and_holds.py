@@ -375,7 +375,7 @@ def _read(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
 
 
 def _about_file(path: Path) -> Piece:
-    """Describe a file for the worker by inode, size and time, so that a changed file counts as another one."""
+    """Return a Piece for the worker with inode, size and time of a file, so that a changed file counts as another."""
     versions: tuple[str, ...] = ()
     with suppress(OSError):
         found = file_of(path).stat()

@@ -128,7 +128,7 @@ class StreamState(Struct, frozen=True, kw_only=True):
 
 
 def read_stream(connection: Connection, stream: Stream) -> StreamState:
-    """Read the stored state of a stream."""
+    """Return the stored state of a stream."""
     of = stream.subscription.name, stream.name
     known = digests.known(connection, of[0])
     held = tuple(each.key for each in known if each.stream == stream.name and each.state is DigestState.HELD)
@@ -197,7 +197,7 @@ class PendingRanges(Struct, frozen=True, kw_only=True):
 def plan_ranges(
     repository: Repository, position: Position, newest: Revision, *, wanted: Callable[[str], bool]
 ) -> PendingRanges:
-    """Find the tags of a stream to compare with `newest`, and from which revisions; `wanted` selects the tags.
+    """Return which tags of a stream to compare with `newest`, and from which revisions; `wanted` selects the tags.
 
     A tag without a cursor is new if the revision that the stream was compared with last did not have it; else the
     selection was widened, and the tag begins at the newest revision. A tag that is back is compared as last reported.

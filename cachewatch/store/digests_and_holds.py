@@ -100,7 +100,7 @@ def find(connection: Connection, key: str) -> DigestSummary | None:
 
 
 def get(connection: Connection, key: str) -> DigestRecord | None:
-    """Return the digest that `find` finds for `key`, with its content, or None. Raises DamagedRow if it is damaged."""
+    """Return the digest that `find` finds for `key`, with its content; None if it finds none. Raises DamagedRow."""
     summary = find(connection, key)
     if summary is None:
         return None

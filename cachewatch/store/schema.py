@@ -38,11 +38,11 @@ class _TextMoment(types.TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:  # noqa: ARG002  the contract
-        """Convert a time for storing."""
+        """Return a time as the database stores it."""
         return None if value is None else to_text(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002  the contract
-        """Convert a stored time; a damaged one becomes the first moment of 1970."""
+        """Return a stored time; the first moment of 1970 if it is damaged."""
         with suppress(TypeError, ValueError):  # a bit that flipped may make another type of it
             if value is None or _IS_OF_FORM(value):
                 return None if value is None else datetime.fromisoformat(value)
@@ -54,7 +54,7 @@ class _PostgresText(types.TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  the contract
-        """Replace NUL, which PostgreSQL cannot store."""
+        """Return a text with NUL replaced, since PostgreSQL cannot store it."""
         return None if value is None else str(value).replace("\0", "\ufffd")
 
 
