@@ -165,7 +165,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _compared_range(
         self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases, restored: Restored
     ) -> tuple[TagNews, ...]:
-        """Return the news of tags in `gap`, new ones compared with those in `snapshots`; the rest: see `compared`."""
+        """Return the news of tags in `gap`, new ones compared with those in `snapshots`; the rest as in `compared`."""
         new = {tag for one in snapshots.values() for tag in (*one.others, *one.unnamed)}
         others = gap.tags - snapshots.keys() - new
         news = self.compared(gap.base, self.newest, others.__contains__, bases, restored, steps=steps) if others else ()

@@ -141,7 +141,7 @@ class OpenAlert(Struct, frozen=True, kw_only=True):
 
 
 def put_alert(connection: Connection, key: AlertKey, title: str, detail: str, now: datetime) -> bool:
-    """Open the alert `key`, or update it if it is open; return True if it was not, so that operators are notified."""
+    """Open the alert `key`, or update it if it is open; return whether it was new, so that operators are notified."""
     before = get(connection, key)
     if before is not None and before.resolved_at is None:
         connection.execute(update(alerts).filter_by(**asdict(key)).values(title=title, detail=detail))
