@@ -375,7 +375,7 @@ def _lines(change: PackageChange) -> Iterator[Line]:
         yield {"change": change_of, "name": entry.stack, **_sides(entry.before, entry.after)}
     for place in change.places:
         where = {"stacks": place.stack, "target": place.target}
-        # Where a compiler replaced another, a place has one less and one more.
+        # Where a compiler or system replaced another, a place has one less and one more.
         both = place.verdict is Verdict.NARROWED and Kind.WIDENED in place.kinds
         for verdict in (place.verdict, *([Verdict.WIDENED] if both else [])):
             yield {"change": f"place-{verdict}", **where, **_sides(place.before, place.after)}

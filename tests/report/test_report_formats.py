@@ -272,11 +272,13 @@ def test_variants_are_data(run: Run, tmp_path: Path, variants: list[str], cell: 
     assert row["variants"] == cell
 
 
-def test_a_table_says_that_a_compiler_replaced_another_in_a_place(run: Run, tmp_path: Path) -> None:
+def test_a_table_says_that_a_compiler_or_system_replaced_another_in_a_place(run: Run, tmp_path: Path) -> None:
     """A place that only lost one has no second row."""
     old, new = (record(n, compiler=f"gcc@{n}.1.0") for n in (11, 12))
-    write(tmp_path, {"old.md": document([old]), "new.md": document([new]), "both.md": document([old, new])})
-    for before, kinds in (("old", ["place-narrowed", "place-widened"]), ("both", ["place-narrowed"])):
+    sides = {"old": [old], "both": [old, new], "system": [new | {"hash": old["hash"], "os": "rhel9"}], "new": [new]}
+    write(tmp_path, {f"{name}.md": document(side) for name, side in sides.items()})
+    replaced = ["place-narrowed", "place-widened"]
+    for before, kinds in (("old", replaced), ("system", replaced), ("both", replaced[:1])):
         output = run("diff", tmp_path / f"{before}.md", tmp_path / "new.md", "--format", "csv").output
         changes = [row["change"] for row in csv.DictReader(io.StringIO(output))]
         assert [one for one in changes if one.startswith("place-")] == kinds
