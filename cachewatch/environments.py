@@ -86,10 +86,10 @@ class LockGraph(Struct, frozen=True):
 
 
 def open_environment(path: Path, folders: Iterable[Path] = ()) -> Environment:
-    """Read an environment; `path` is a lock file, a manifest (then a lock file beside it is read instead) or a folder.
+    """Return the environment at `path`: a lock file, a manifest (a lock file beside it is read instead) or a folder.
 
-    Symbolic links must not lead out of the one of `folders` that contains `path`, or out of the file's own folder if
-    none does. Raises UsageError if there is no such environment.
+    Symbolic links must not lead out of the one of `folders` that contains `path` or, if none does, out of the folder of
+    the file. Raises UsageError if there is no such environment.
     """
     path = file_of(path)
     data = _read(path, folders, "a spack.lock, a spack.yaml or their folder")
@@ -105,7 +105,7 @@ def file_of(path: Path) -> Path:
 
 
 def read_lock(data: bytes, name: str) -> Environment:
-    """Return the environment in `data`, the bytes of a lock file. Raises UsageError; its message begins with `name`."""
+    """Return the environment in `data`, a lock file. Raises UsageError, which begins with `name`, if it is none."""
     _, nodes, roots = _parts(data, name)
     lookup, needs = _lookup(nodes), []
     for spec_hash, node in nodes.items():
@@ -127,7 +127,7 @@ def read_lock(data: bytes, name: str) -> Environment:
 
 
 def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
-    """Read the graph of a lock file: `path`, or the one in that folder or beside that manifest. Raises UsageError."""
+    """Return the graph of a lock file: `path`, or the one in that folder or beside that manifest. Raises UsageError."""
     path = path.with_name(LOCK_FILE) if path.suffix in (".yaml", ".yml") else path
     path = path / LOCK_FILE if path.is_dir() else path
     lock, nodes, roots = _parts(_read(path, folders, "a spack.lock or its folder"), str(path))
@@ -146,7 +146,7 @@ def _read(path: Path, folders: Iterable[Path], wanted: str) -> bytes:
 
 
 def _parts(data: bytes, name: str) -> tuple[_Lock, dict[str, spec_nodes.Node], set[str]]:
-    """Return a lock file, its nodes by hash, and the hashes of its roots, both with those of included lock files."""
+    """Return the lock file `data`, its nodes by hash and the hashes of its roots, with those of included lock files."""
     try:
         lock = msgspec.json.decode(data.decode(), type=_Lock)  # what is decoded later is not checked for UTF-8 here
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -174,7 +174,7 @@ def _lookup(nodes: Mapping[str, spec_nodes.Node]) -> spec_nodes.Lookup:
 
 
 def read_manifest(data: bytes, name: str) -> Environment:
-    """Return the environment in `data`, a manifest; its specs have no hashes. Raises UsageError if it is invalid."""
+    """Return the environment in `data`, a manifest `name`; its specs have no hashes. Raises UsageError if invalid."""
     try:
         manifest = load_yaml(data.decode("utf-8", "replace"))
     except UnreadableDocument as error:
@@ -206,7 +206,7 @@ def _sorted(needs: Iterable[Need]) -> tuple[Need, ...]:
 
 
 def _expanded(listed: Any, definitions: Mapping[str, list[Any]], name: str) -> Iterator[str]:
-    """Yield the specs in `listed`, a list of the manifest `name`, with matrices and references to lists expanded."""
+    """Yield the specs in `listed`, of the manifest `name`, with matrices and references to `definitions` expanded."""
     steps = text = 0
 
     def count(more: int = 0) -> None:
@@ -244,13 +244,13 @@ class CacheContents(Struct, frozen=True):
 
 
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
-    """Return the specs of `packages` in `opened` at `revision`, or REVISION:TAG; the result calls it `repository`."""
+    """Return the specs of `packages` in `opened` at `revision` (or REVISION:TAG); `repository` is how to call it."""
     found = resolve(opened, revision)
     return listed(list_revision(opened, found, packages.__contains__), repository)
 
 
 def published(address: str, packages: Collection[str], **options: Any) -> CacheContents:
-    """Return the specs of `packages` in a live build cache; `options` are fields of BuildCache, such as `tag`."""
+    """Return the specs of `packages` in the live build cache at `address`; `options` are other fields of BuildCache."""
     kind = next((kind for kind in extensions().source_kinds if kind.type == "buildcache"), None)
     if kind is None:
         raise UsageError(lacking(f"{address}: a live build cache", "buildcaches"))
@@ -258,7 +258,7 @@ def published(address: str, packages: Collection[str], **options: Any) -> CacheC
 
 
 def listed(listing: Listing, name: str) -> CacheContents:
-    """Return the specs in the documents of one tag; `where` of the result calls the catalogue `name`."""
+    """Return the specs in the documents in `listing`, of one tag; `where` of the result calls the catalogue `name`."""
     holdings: dict[str, Mapping[str, Signature]] = {}
     diagnostics: list[Diagnostic] = []
     for found in read_documents(listing):
@@ -291,10 +291,10 @@ def cover_both(
     restored: Restored = MappingProxyType({}),
     isolation: Isolation = INLINE,
 ) -> tuple[Coverage, Coverage]:
-    """Return two coverages of `environment`: by the tags of `before` together, and by those of `after`.
+    """Return two coverages of `environment`: by the tags `before` together, and by the tags `after` together.
 
-    `before` has exceptions by tag and package: packages in `bases` are read at these earlier revisions, and documents
-    in `restored` replace those of the revision. Where a document cannot be read, what the other state has for its
+    `before` has exceptions, by tag and package: packages in `bases` are read at these earlier revisions, and documents
+    in `restored` replace those of the revision. If a document cannot be read, what the other state has for its
     package counts for both, so that nothing is lost or gained.
     """
     old, new = _SideState(), _SideState()
@@ -331,7 +331,7 @@ _Question = tuple[Environment, Blob, Content]  # one document, and the part of t
 
 
 def _contents_read(reader: GitReader, environment: Environment, places: _Places, isolation: Isolation) -> None:
-    """Read each document once; record what it has for needed binaries in every state in `places` that has it."""
+    """Read each document in `places` once, and record in all states that have it what it has for needed binaries."""
     by_package = defaultdict[str, list[Need]](list)
     for need in environment.needs:
         by_package[need.package].append(need)
@@ -352,7 +352,7 @@ def _contents_read(reader: GitReader, environment: Environment, places: _Places,
 
 
 def _answers(questions: Sequence[_Question]) -> list[_Answer | None]:
-    """Return what each document has for the needed binaries; None for a document that is unreadable."""
+    """Return, for each of `questions`, what its document has for the needed binaries; None if it is unreadable."""
     answers: list[_Answer | None] = []
     for needed, blob, content in questions:
         document = parse_side(blob, content, KnownRecords())

@@ -41,7 +41,7 @@ MAX_MESSAGE = 300
 
 
 def check(signatures: Mapping[Signature, int], facts: Facts) -> None:
-    """Raise UnreadableDocument if a document exceeds a limit; `signatures` has the number of specs of each."""
+    """Raise UnreadableDocument if a document exceeds a limit; `signatures` has numbers of specs, `facts` all values."""
     _limit(len(signatures), MAX_UNLIKE, "has {} specs that differ in more than their hash")
     places = sum(len(signature.versions) * len(signature.stacks) for signature in signatures)
     _limit(places, MAX_PLACES, "has {} versions in stacks")
@@ -81,7 +81,7 @@ _USUAL_KEYS = {"title", "layout", "categories", "meta", "spec_details"}
 
 
 class FrontMatter(Struct, frozen=True):
-    """The values of a document's front matter that are used; `is_legacy` marks the form of 2022."""
+    """The values that are used of a document's front matter; `is_legacy`: it has the form of 2022."""
 
     title: str
     tag: str
@@ -99,7 +99,7 @@ class FrontMatter(Struct, frozen=True):
 
 
 def split(data: bytes) -> FrontMatter | None:
-    """Split the front matter of `data` by lines; None if it must be read as YAML. Raises UnreadableDocument."""
+    """Split the front matter of `data` by lines; return None if it must be read as YAML. Raises UnreadableDocument."""
     values: dict[str, str] = {}
     for line in front_lines(data):
         if not line or line.isspace():
@@ -126,7 +126,7 @@ def split(data: bytes) -> FrontMatter | None:
 
 
 def front_lines(data: bytes) -> list[str]:
-    """Return the lines of `data` between the two `---`, without line ends. Raises UnreadableDocument."""
+    """Return the lines of `data` between its two `---`, without line ends. Raises UnreadableDocument if it has none."""
     if data.startswith(_LFS_POINTER):
         raise UnreadableDocument("a Git LFS pointer, not the document; fetch the content with git lfs")
     try:
@@ -161,7 +161,7 @@ _TextLoader.yaml_implicit_resolvers = {}
 
 
 def read_yaml(data: bytes) -> FrontMatter:
-    """Return the front matter of `data`, in any form. Raises UnreadableDocument with the reason."""
+    """Return the front matter of `data`, a document in any form. Raises UnreadableDocument with the reason."""
     if len(data) > MAX_PATIENT_BYTES:
         raise UnreadableDocument(_TOO_MUCH)
     lines = front_lines(data)
@@ -187,7 +187,7 @@ def read_yaml(data: bytes) -> FrontMatter:
 
 
 def load_yaml(text: str) -> Any:
-    """Load untrusted YAML; scalars stay text. Raises UnreadableDocument for anchors, tags, depth and the like."""
+    """Return the content of `text`, untrusted YAML; scalars stay text. Raises UnreadableDocument, for anchors, say."""
     if len(text) > MAX_PATIENT_BYTES:
         raise UnreadableDocument(_TOO_MUCH)
     try:
@@ -225,7 +225,7 @@ def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
 
 
 def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
-    """Return {`name`: its value}, from the JSON `value`, or from the key's lines `text` as YAML; None if both fail."""
+    """Return {`name`: its value}, from `value` as JSON or from the whole entry, `text`, as YAML; None if both fail."""
     if value.startswith(("{", "[")):
         value = _COMMENT.sub("", value)
         if name == "meta" and value.startswith("{"):
@@ -303,7 +303,7 @@ def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
 
 
 def write_tags_file(stacks: Mapping[str, Collection[str]]) -> bytes:
-    """Return the bytes of a tags file: each tag, in the usual order, with its stacks and the union stack."""
+    """Return the bytes of a tags file: the tags in `stacks`, in the usual order, each with its stacks and the union."""
     listed = [{"name": tag, "stacks": sorted({*stacks[tag], UNION_STACK})} for tag in in_order(stacks)]
     return yaml.safe_dump(listed, sort_keys=False, width=1000).encode() if listed else b""
 
@@ -334,7 +334,7 @@ class Recognized(Struct, frozen=True):
 
 
 def claim_of(content: bytes) -> Claim | None:
-    """Return the package and tag that `content`, the start of a file, names; None if it is no document."""
+    """Return the package and tag that `content`, the start of a file, names; None if the file is no document."""
     content = content.removeprefix(BOM)
     if not content.startswith(b"---"):
         return None
@@ -377,9 +377,9 @@ def recognize(layout: Layout, claims: Mapping[str, Claim | None]) -> Recognized:
 def _replaced(
     documents: Mapping[tuple[str, str], Sequence[str]], others: Iterable[str]
 ) -> Mapping[tuple[str, str], str]:
-    """Return, by tag and package, the path of a file in `others` (no documents) where the tag would have the document.
+    """Return, by tag and package, which of `others` (files that are no documents) lies where the document would lie.
 
-    That is where the tag has other documents, such as `docs/v1/*.md`; only packages that another tag has count.
+    This is where the tag has other documents, such as `docs/v1/*.md`. Only packages that another tag has are sought.
     """
     tags, known = ({place[part] for place in documents} for part in (0, 1))
     if len(tags) < 2 or not others:
@@ -399,7 +399,7 @@ def _replaced(
 
 
 def _without(package: str, path: str) -> str:
-    """Return `path` with "*" for each `package` in it that is not part of a longer word."""
+    """Return `path` with "*" in place of each `package` in it that is not part of a longer word."""
     return re.sub(rf"(?<![A-Za-z0-9]){re.escape(package)}(?![A-Za-z0-9])", "*", path)
 
 
@@ -416,7 +416,7 @@ def no_documents(files: Iterable[tuple[str, bool]], documents: Iterable[str]) ->
 
 
 def _value_of(front: bytes, key: bytes) -> object:
-    """Return the value of `key` in the front matter `front`; None if missing. Parse no other key: they may be long."""
+    """Return the value of `key` in the front matter `front`; None if missing. Other keys, maybe long, stay unparsed."""
     key_match = next((match for match in _KEY_LINE.finditer(front) if match[1] == key), None)
     if key_match is None:
         return None
@@ -433,7 +433,7 @@ def _value_of(front: bytes, key: bytes) -> object:
 
 
 def ignored_entries_note(label: str, names: Collection[bytes]) -> list[Diagnostic]:
-    """Return one diagnostic that the entries `names` of the folder `label` are ignored; [] if `names` is empty."""
+    """Return a list with a note that `names`, entries of the folder `label`, are ignored; [] if `names` is empty."""
     if not names:
         return []
     first = min(names)

@@ -117,7 +117,7 @@ def _form(compiler: str | None) -> CompilerForm:
 
 
 def _records(specs: Specs, forms: Counter[CompilerForm], **more: Any) -> Records:
-    """Return Records for `specs`; `forms` counts how records write compilers; `more` are other fields."""
+    """Return Records for `specs`; `forms` counts records by how they write compilers; `more` are other fields."""
     form = CompilerForm.OLD if forms[CompilerForm.OLD] else CompilerForm.NEW
     without = forms[CompilerForm.MISSING]
     form = CompilerForm.MISSING if without and without == forms.total() else form
@@ -125,7 +125,7 @@ def _records(specs: Specs, forms: Counter[CompilerForm], **more: Any) -> Records
 
 
 def read_records(details: str, known: KnownRecords) -> Records | None:
-    """Parse `details`, the JSON of a document's specs, fast; None if it is not as the generator writes it."""
+    """Return the records in `details`, the JSON of all specs; None if it has another form than the generator writes."""
     if details == "[]":
         return Records(Specs.of({}))
     if not (details.startswith(_OPENING) and details.endswith(_CLOSING)):
@@ -178,7 +178,7 @@ def _are_hashes(hashes: Collection[str]) -> bool:
 
 
 def records_of(details: Any, known: KnownRecords) -> Records:
-    """Make Records from `details`, decoded JSON or YAML. Raises UnreadableDocument, which names the wrong value."""
+    """Return Records from `details`, decoded JSON or YAML. Raises UnreadableDocument, which names the wrong value."""
     try:
         records = msgspec.convert(details, list[_AnyRecord], strict=False)
     except msgspec.ValidationError as error:
@@ -242,7 +242,7 @@ class Binary(Struct, frozen=True):
 
 
 def write_document(package: str, tag: str, specs: Collection[Binary]) -> bytes:
-    """Return a document as cache.spack.io writes it: specs sorted by hash, and each also in the union stack."""
+    """Return a document as cache.spack.io writes it, with `specs` sorted by hash and each also in the union stack."""
     records = [
         {
             "compiler": spec.compiler,
@@ -281,7 +281,7 @@ _decode_meta = msgspec.json.Decoder(_Meta, strict=False).decode
 
 
 def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
-    """Yield a message for each value in `meta` (JSON text, decoded JSON, or None) that contradicts the records."""
+    """Yield a message for each value in `meta` (JSON, decoded or not; or None) that `records` or `facts` contradict."""
     if meta is None or records.repeated:
         return  # repeated hashes are reported by another message
     if isinstance(meta, str) and len(meta) > front_matter.MAX_PATIENT_BYTES:
@@ -324,7 +324,7 @@ TOO_LARGE = f"larger than {front_matter.MAX_BYTES // 2**20} MiB, which no docume
 
 
 def parse(data: bytes, path: str, known: KnownRecords | None = None, *, package: str = "") -> Document:
-    """Parse the bytes of a document, in any form since 2022; `path` is for diagnostics. Raises a DocumentError.
+    """Return the document in `data`, in any form since 2022; diagnostics call it `path`. Raises a DocumentError.
 
     `package` is the package that the path gives; "" means that the title of the document gives it. Documents that are
     parsed with the same cache `known` share equal signatures as one object.
@@ -382,7 +382,7 @@ _USUAL = {"an operating system": attrgetter("os"), "a platform": attrgetter("pla
 
 
 def _oddities(records: Records) -> Iterator[str]:
-    """Yield messages about unusual records, which are nevertheless compared."""
+    """Yield messages about what is unusual in `records`, which are compared nevertheless."""
     if records.unnamed:
         yield "specs without a hash: binaries cannot be told apart, so records are compared"
     if records.odd:
@@ -404,7 +404,7 @@ Read = tuple[DocumentPair, Content | None, Content | None]  # a pair of document
 
 
 def read(documents: Documents, readers: Readers) -> Iterator[Read]:
-    """Yield each pair of documents with its contents before and after; None where the pair has no document."""
+    """Yield each pair of `documents` with its contents before and after; None stands for a missing document."""
     if readers.before is readers.after:
         blobs = [blob for pair in documents for blob in (pair.before, pair.after) if blob]
         old_contents = new_contents = readers.before.read(blobs)
@@ -418,7 +418,7 @@ def read(documents: Documents, readers: Readers) -> Iterator[Read]:
 def parse_side(
     blob: Blob | None, content: Content | None, known: KnownRecords, package: str = ""
 ) -> Document | Diagnostic | None:
-    """Return the parsed document of `package`; a diagnostic if it is unusable; None if `blob` or `content` is None."""
+    """Return the document of `package`, a diagnostic if it cannot be used, or None if `blob` or `content` is None."""
     if blob is None or content is None:
         return None
     if isinstance(content, str):
@@ -431,27 +431,27 @@ def parse_side(
 
 
 def about_pair(pair: Read) -> Piece:
-    """Return the ids and the total size of a pair of documents, by which the worker limits its time."""
+    """Return the ids and the total size of the documents in `pair`, by which the worker limits its time."""
     documents, *contents = pair
     names = tuple(blob.name if blob else "" for blob in (documents.before, documents.after))
     return Piece(names, sum(len(content) for content in contents if isinstance(content, bytes)))
 
 
 def about_content(read: tuple[Blob, Content | None]) -> Piece:
-    """Return the id and size of one document, as `about_pair` does of two."""
+    """Return the id and size of the document `read`, a blob and its content, as `about_pair` does of two."""
     blob, content = read
     return Piece((blob.name,), len(content) if isinstance(content, bytes) else 0)
 
 
 class Problems(msgspec.Struct):
-    """What is wrong with documents: diagnostics by package, and which documents could not be compared."""
+    """What is wrong with documents: diagnostics by package, and the documents that could not be compared."""
 
     by_package: list[tuple[str, Diagnostic]] = []
     unreadable: list[Unreadable] = []
     half_read: set[str] = set()  # stacks of documents that cannot be read on the other side
 
     def note(self, package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> None:
-        """Record what is wrong with `before` and `after`, documents of `package`; if both have it, only once."""
+        """Record what is wrong with `before` and `after`, documents of `package`; what both have in common, once."""
         for one, other in ((before, after), (after, before)):
             if isinstance(one, Document) and isinstance(other, Diagnostic):
                 self.half_read.update(one.facts["stacks"])
@@ -475,7 +475,7 @@ class Problems(msgspec.Struct):
             self.unreadable.append(problem)
 
     def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
-        """Record `message` (of `kind`) on the later document, which is compared; if `message` is "", do nothing."""
+        """Record `message`, of `kind`, on the later of `documents`, which is compared; if it is "", do nothing."""
         if message and documents.after is not None:
             diagnostic = Diagnostic(documents.after.path, kind, message, is_loss=False)
             self.by_package.append((documents.package, diagnostic))
@@ -484,7 +484,7 @@ class Problems(msgspec.Struct):
 def parse_pair(
     pair: DocumentPair, old_content: Content | None, new_content: Content | None, problems: Problems
 ) -> Pair | None:
-    """Parse both documents of a package, and record what is wrong in `problems`; None if they cannot be compared."""
+    """Return both documents of `pair`, or None if they cannot be compared; record in `problems` what is wrong."""
     known = KnownRecords()
     before = parse_side(pair.before, old_content, known, pair.package)
     after = parse_side(pair.after, new_content, known, pair.package)

@@ -48,7 +48,7 @@ class Arch(Struct, frozen=True):
 
 
 class Node(Struct, frozen=True):
-    """A spec's node in an index or lock file: the parts that are used."""
+    """The node of a spec in an index or lock file: those parts of it that are used."""
 
     version: str
     name: str = ""
@@ -79,7 +79,7 @@ Lookup = Callable[[str], tuple[str, str] | None]
 
 
 def read_node(data: bytes | msgspec.Raw) -> Node:
-    """Decode one node, in any form. Raises msgspec.MsgspecError if it is none."""
+    """Decode `data`, a node in any form. Raises msgspec.MsgspecError if it is no node."""
     try:
         return _decode_node(data)
     except msgspec.ValidationError:
@@ -91,7 +91,7 @@ def read_node(data: bytes | msgspec.Raw) -> Node:
 
 
 def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
-    """Return the compiler that `node` names, or a dependency (for C, C++, Fortran), or an annotation's, or "none"."""
+    """Return the compiler that `node` names; else a dependency for C, C++ or Fortran, an annotation, or "none"."""
     if own := _spelled(node.compiler):
         return own
     provided = [edge for edge in reversed(dependencies) if edge.virtuals]
@@ -140,7 +140,7 @@ def variants_of(node: Node) -> tuple[str, ...]:
 def _variants_and_flags(
     parameters: bytes, patches: tuple[str, ...], propagated: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the variants, and the compiler flags that are set, such as `cflags=-O2`, both sorted by name."""
+    """Return the variants, and the compiler flags that are set (such as `cflags=-O2`), both sorted by name."""
     values: Mapping[str, Any] = _decode_parameters(parameters)
     if patches and "patches" not in values:
         values = {**values, "patches": list(patches)}
@@ -174,7 +174,7 @@ def _quoted(text: str) -> str:
 
 
 def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) -> GraphNode:
-    """Convert `node` to one of the dependency graph. Hashes that begin with one of `shared` are not shortened in it."""
+    """Return `node` as one of the dependency graph; hashes that begin with one of `shared` are not shortened in it."""
     arch = node.arch or Arch("", "", "")
     dependencies = dependencies_of(node)
     compiler = spack.compiler(compiler_of(node, lookup, dependencies))
@@ -193,7 +193,7 @@ def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) 
 
 
 def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> MadeOf:
-    """Return the details of `node` that a document does not record, and the hashes of its `dependencies`."""
+    """Return those details of `node` that no document records, and the hashes of its `dependencies`."""
     edges = sorted(dependencies)
     made_of = Ingredients(
         recipe=_text(node.package_hash),
@@ -211,7 +211,7 @@ def _text(value: Any) -> str:
 
 
 def _external(value: Any) -> str:
-    """Return the location of an external spec: its path, or else its modules; "" if it is not external."""
+    """Return where an external spec is, from the key `external`: its path, or its modules; "" if it is not external."""
     if not isinstance(value, dict):
         return ""
     modules = value.get("module")
@@ -230,7 +230,7 @@ EncodedIngredients = tuple[bytes, bytes]  # a spec's details that documents lack
 
 
 class _Group(Ingredients, frozen=True, gc=False):
-    """Details that several specs share, and by spec the names of its dependencies, in the order of `uses`."""
+    """Details that several specs share, and the names of the dependencies of each spec in the order of `uses`."""
 
     specs: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
@@ -240,13 +240,13 @@ _decode_tag = msgspec.json.Decoder(dict[str, GraphNode]).decode
 
 
 def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) -> EncodedIngredients:
-    """Encode `made_of` for `write_package_graph`; hashes that begin with one of `shared` are not shortened."""
+    """Return `made_of` encoded for `write_package_graph`; hashes that begin with one of `shared` are not shortened."""
     ingredients, below = made_of
     return to_json(ingredients), to_json([name_of(spec_hash, shared) for spec_hash in below])
 
 
 def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
-    """Return the bytes of `graph.json` for a package with these `specs`, given by hash; groups and specs are sorted."""
+    """Return the bytes of `graph.json` for a package that has `specs` (by hash); groups and specs are sorted."""
     shared = shared_names(specs)
     groups: defaultdict[bytes, list[bytes]] = defaultdict(list)
     for spec_hash in sorted(specs):
@@ -260,13 +260,13 @@ def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
 
 
 def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
-    """Return the bytes of a tag's `.graph.json`, sorted by hash; `nodes` are encoded nodes, by hash."""
+    """Return the bytes of `.graph.json` for a tag that has `nodes` (encoded, by hash), sorted by hash."""
     lines = [to_json(spec_hash) + b": " + nodes[spec_hash] for spec_hash in sorted(nodes)]
     return b"{\n" + b",\n".join(lines) + b"\n}\n"
 
 
 def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
-    """Return the specs in a `graph.json`, by short name or hash. Raises UnreadableDocument if it is invalid."""
+    """Return the specs in `content`, a `graph.json`, by short name or hash. Raises UnreadableDocument if invalid."""
     made_of: dict[str, MadeOf] = {}
     with _reading(content, path):
         for group in _decode_groups(content):
@@ -278,7 +278,7 @@ def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
 
 
 def read_tag_graph(content: bytes, path: str) -> Mapping[str, GraphNode]:
-    """Return the specs in a `.graph.json`, by hash. Raises UnreadableDocument if it is invalid."""
+    """Return the specs in `content`, a `.graph.json`, by hash. Raises UnreadableDocument if it is invalid."""
     nodes: dict[str, GraphNode] = {}
     with _reading(content, path):
         for spec_hash, node in _decode_tag(content).items():
@@ -303,7 +303,7 @@ def _check(name: str, made_of: Ingredients, below: tuple[str, ...]) -> None:
 
 
 def _interned(made_of: Ingredients) -> Ingredients:
-    """Return `made_of` without other fields of a subclass; texts that many specs share are stored once."""
+    """Return `made_of` as Ingredients, without fields of a subclass; texts that many specs share are stored once."""
     values = {name: getattr(made_of, name) for name in Ingredients.__struct_fields__}
     values |= {name: sys.intern(values[name]) for name in ("recipe", "namespace")}
     uses = tuple([msgspec.structs.replace(use, name=sys.intern(use.name)) for use in made_of.uses])

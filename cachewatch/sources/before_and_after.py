@@ -28,7 +28,7 @@ def needs_git(before: str, after: str) -> bool:
 def compare_sides(
     before: str, after: str, selection: Selection, *, repository: "Repository | None", layout: Layout = ANYWHERE
 ) -> Comparison:
-    """Find the selected documents that differ between `before` and `after`; for two paths, `repository` may be None."""
+    """Return the comparison of selected documents of `before` and `after`; `repository` may be None for two paths."""
     wanted_tag, wanted_package = selection.tags, selection.packages
     paths = {name: folders.list_path(name, layout) for name in (before, after) if folders.is_documents(name)}
     if repository is None or not needs_git(before, after):
@@ -69,7 +69,7 @@ def _file_of(repository: "Repository", name: str) -> Listing | None:
 
 
 def _list_revision(repository: "Repository", name: str, others: list[Listing], wanted_tag: Wanted) -> list[Listing]:
-    """List documents of the revision `name`: in the tag that it names, else the only tag in `others`, else all."""
+    """Return listings of the revision `name`: its own tag, else the only tag of `others`, else all wanted tags."""
     from cachewatch.git.revision_names_and_times import resolve  # noqa: PLC0415  as above
     from cachewatch.git.tags_and_documents import list_revision, tags_of  # noqa: PLC0415  as above
 
@@ -93,7 +93,7 @@ def _list_revision(repository: "Repository", name: str, others: list[Listing], w
 
 
 def _match(old: list[Listing], new: list[Listing], wanted_tag: Wanted) -> list[tuple[Listing, Listing]]:
-    """Pair the listings of both sides by wanted tag, or the only two of them. Raises UsageError if nothing matches."""
+    """Return pairs of `old` and `new` listings by wanted tag, or of the only ones. Raises UsageError if none match."""
     old, new = folders.with_unread(old, new), folders.with_unread(new, old)
     if len(old) == 1 and len(new) == 1:
         pair = old[0], new[0]
@@ -151,7 +151,7 @@ def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
     pairs = [DocumentPair(name, had.get(name), has.get(name)) for name in sorted(had.keys() | has.keys())]
 
     def concerns(diagnostic: Diagnostic) -> bool:
-        """Tell whether a diagnostic is about a wanted package, or about none in particular."""
+        """Tell whether `diagnostic` is about a wanted package, or about no package in particular."""
         path = Path(diagnostic.path)
         return path.suffix not in ENDINGS or wanted(path.parent.name if path.name == DOCUMENT else path.stem)
 
@@ -171,7 +171,7 @@ _RANGE = re.compile(r"(.*?)(\.{2,})(.*)", re.DOTALL)
 
 
 def split_range(text: str) -> tuple[str, str] | None:
-    """Return A and B of a range of revisions `A..B`; None for other texts. Raises UsageError for `A...B` or paths."""
+    """Return A and B of a range of revisions `A..B`; None for other texts. Raises UsageError for `A...B` and paths."""
     match = _RANGE.fullmatch(text)
     # Paths and searches for words (:/words) may have dots; names of revisions cannot.
     if match is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or os.path.exists(text):  # noqa: PTH110  a name that is too long for a file is no error

@@ -65,7 +65,7 @@ class FileReader(Struct, frozen=True):
     known: Mapping[str, Content] = field(default_factory=dict)
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
-        """Yield the bytes of each file, cut a byte above the size limit; the reason as text if it cannot be read."""
+        """Yield the bytes of each file, cut one byte above the size limit; if it cannot be read, the reason as text."""
         for blob in blobs:
             try:
                 yield self.known[blob.name] if blob.name in self.known else read_beginning(blob.name, MAX_BYTES + 1)
@@ -82,7 +82,7 @@ def _why_unread(error: OSError) -> str:
 
 
 def is_documents(name: str) -> bool:
-    """Tell whether `name` is a file, folder, pipe or standard input, and therefore no revision."""
+    """Tell whether `name` is a file, folder or pipe that exists, or "-" (standard input), and so no revision."""
     # A bare repository has files of such names.
     return name == STDIN or (_GIT_NAME.fullmatch(name) is None and os.path.lexists(name))
 
@@ -112,12 +112,12 @@ def holds_document(file: Path) -> bool:
 
 
 def is_build_cache(folder: Path) -> bool:
-    """Tell whether `folder` is a build cache of Spack with binaries; `cachewatch record` reads these."""
+    """Tell whether `folder` is a build cache of Spack, with binaries, which `cachewatch record` can read."""
     return (folder / "build_cache").is_dir() or (folder / "v3" / "manifests").is_dir()
 
 
 def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
-    """Return the stacks of each tag from the tags file in the folder `name`; empty if it has none."""
+    """Return the stacks of each tag, as the tags file in the folder `name` lists them; {} if there is no such file."""
     file = Path(name) / TAGS_FILE
     if not file.is_file():
         return {}
@@ -128,7 +128,7 @@ def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
 
 
 def list_path(name: str, layout: Layout = ANYWHERE) -> list[Listing]:
-    """List the documents at `name` that `layout` allows, one listing for a tag. Raises UsageError if there are none."""
+    """Return listings, by tag, of the documents at `name` that `layout` allows. Raises UsageError if there are none."""
     folder = Path(name)
     if not folder.is_dir():
         return [_list_file(name)]
@@ -166,7 +166,7 @@ def _list_file(name: str) -> Listing:
 
 
 def identified(name: str, content: bytes) -> tuple[str, str | None]:
-    """Return the package (from the text, else the path) and the tag of a document; ("", None) if it is no document."""
+    """Return the package (from the text, else from the path `name`) and tag of a document; ("", None) if it is none."""
     path, claim = Path(name), claim_of(content)
     if claim is None:
         return "", None
@@ -174,14 +174,14 @@ def identified(name: str, content: bytes) -> tuple[str, str | None]:
 
 
 def title_of(listing: Listing) -> str:
-    """Return the package that a single document names in its text; "" if it names none or is unreadable."""
+    """Return the package that a single document, `listing`, names in its text; "" if it names none or is unreadable."""
     contents = list(listing.reader.read(listing.blobs.values()))
     claim = claim_of(contents[0]) if contents and isinstance(contents[0], bytes) else None
     return claim.title if claim else ""
 
 
 def _list_catalogue(name: str) -> list[Listing]:
-    """List the documents in `_cache/` if `name` is that folder, contains it or is a tag in it; else return []."""
+    """Return listings, by tag, of `_cache/` if `name` is that folder, contains it or is a tag in it; otherwise []."""
     whole = Path(os.path.abspath(name))  # noqa: PTH100  a link may be called as it likes
     if whole.parent.name == CATALOGUE:
         listing = _list_tag(name, name, whole.name, is_one_tag=True)
@@ -200,7 +200,7 @@ def _list_catalogue(name: str) -> list[Listing]:
 
 
 def with_note(listing: Listing, path: str, message: str) -> Listing:
-    """Return a copy of the listing with the note `message` about `path` added."""
+    """Return a copy of `listing` with one more diagnostic: the note `message` about `path`."""
     note = Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False)
     return replace(listing, diagnostics=(*listing.diagnostics, note))
 
@@ -213,7 +213,7 @@ def _list_tag(name: str, folder: str, tag: str, *, is_one_tag: bool = False) -> 
 
 
 def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
-    """List the documents below `name` that `layout` allows; if there are none, raise an error with what is there."""
+    """Return listings of documents below `name` that `layout` allows; if none, raise an error on what is there."""
     root = f"{name.rstrip('/')}/"
     unread: dict[str, str] = {}
     entries = sorted(_walk(root, unread))
@@ -245,7 +245,7 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
 
 
 def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
-    """Return `mine` plus documents of `theirs` that may be in its unreadable files, so that none counts as removed."""
+    """Return `mine` plus documents of `theirs` that its unreadable files may be, so that none counts as removed."""
     others = mine[0].others
     if not others:
         return mine
@@ -284,7 +284,7 @@ def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
 
 
 def _nothing(name: str, layout: Layout, unread: Mapping[str, str], there: Sequence[str]) -> SourceError | UsageError:
-    """Return the error that the folder `name` has no documents: what was expected, and what is `unread` or `there`."""
+    """Return the error that `name` has no documents: what `layout` expects, and which files are `unread` or `there`."""
     folder = Path(name)
     closed = [path for path in unread if path.endswith("/")]
     if unread and not (there and len(closed) == len(unread)):
@@ -313,7 +313,7 @@ def _counted(paths: Sequence[str]) -> str:
 
 
 def _renamed(name: str, documents: Mapping[str, str]) -> Iterator[Diagnostic]:
-    """Yield one note if some of `documents` (path: package), at most half, are not called like their packages."""
+    """Yield a note if some, at most half, of `documents` (packages by path) are not called like their packages."""
     places = [(Path(path), package) for path, package in sorted(documents.items())]
     odd = [(path, package) for path, package in places if package not in (path.name, path.stem, path.parent.name)]
     if odd and 2 * len(odd) <= len(documents):  # if most differ, names of files are not meant as names of packages
@@ -324,7 +324,7 @@ def _renamed(name: str, documents: Mapping[str, str]) -> Iterator[Diagnostic]:
 
 
 def _claim(path: str) -> Claim | str | None:
-    """Return the package and tag that a file names; None if it is no document; the reason if it cannot be read."""
+    """Return the package and tag that the file `path` names; None if it is no document; a text if it is unreadable."""
     try:
         return claim_of(read_beginning(path, MAX_BYTES, opening=b"---"))
     except OSError as error:
@@ -332,7 +332,7 @@ def _claim(path: str) -> Claim | str | None:
 
 
 def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
-    """Yield the relative path of each file below `root`; add unreadable folders, with the reason, to `unread`."""
+    """Yield the relative path of each file below `root`; add unreadable folders, with reasons, to `unread` in place."""
     waiting, seen, entries = [""], set[tuple[int, int]](), 0
     while waiting:
         inside = waiting.pop()
@@ -373,7 +373,7 @@ def _too_many(folder: str) -> UsageError:
 
 
 def _document_in(package: os.DirEntry[str]) -> str:
-    """Return the path of the document in a package's folder, also if it cannot be read; "" if there is none."""
+    """Return the path of the document in the folder `package`, even if it cannot be read; "" if there is none."""
     file = f"{package.path}/{DOCUMENT}"
     try:
         if package.is_dir():
@@ -395,7 +395,7 @@ def _size(file: str) -> int:
 
 
 def record_folder(name: str, repository: Path, layout: Layout = ANYWHERE) -> tuple[Diagnostic, ...]:
-    """Commit the documents in folder `name` to `repository`; return problems. Raises an error if none can be read."""
+    """Commit the documents in the folder `name` to `repository`; return problems. Raises an error if none is read."""
     from cachewatch.git.writing_revisions import open_recording  # noqa: PLC0415  a comparison of folders needs no git
 
     listings = list_path(name, layout)
