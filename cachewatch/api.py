@@ -117,7 +117,7 @@ class TagChangeset:
         self._is_begun = False
 
     def __iter__(self) -> Iterator[PackageChange]:
-        """Yield the change of each package, sorted by name, once compared. Raises UsageError the second time."""
+        """Yield the changes of packages, sorted by name, once they are compared. Raises UsageError the second time."""
         self._begin()
         return self._packages
 

@@ -244,7 +244,7 @@ class CacheContents(Struct, frozen=True):
 
 
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
-    """Return the specs of `packages` in `opened` at `revision` (or REVISION:TAG); `repository` is how to call it."""
+    """Return the specs of `packages` in `opened` at `revision` (or REVISION:TAG); the result calls it `repository`."""
     found = resolve(opened, revision)
     return listed(list_revision(opened, found, packages.__contains__), repository)
 

@@ -66,7 +66,7 @@ CONFIG_OPTION = click.option(
 
 
 def configured(command: Callable[..., Any], *, with_secrets: bool = True) -> Callable[..., Any]:
-    """Return `command` with the option --config, whose file it gets, read with or without secrets, as `config`."""
+    """Return `command` with the option --config; it gets the file as `config`, read with secrets if `with_secrets`."""
 
     @CONFIG_OPTION
     @wraps(command)
@@ -90,7 +90,7 @@ def reading(config: Config) -> AbstractContextManager[Context]:
 
 @contextmanager
 def elsewhere(config: Config) -> Iterator[Context]:
-    """Yield a Context with an empty state in a temporary folder; the state of `config` is not created nor opened."""
+    """Yield a Context with an empty state in a temporary folder; that of `config` is neither created nor opened."""
     with TemporaryDirectory(prefix="cachewatch-") as folder, working_on(config, open_database(Path(folder))) as context:
         yield context
 
@@ -164,7 +164,7 @@ def _matches(config: Config) -> Iterator[tuple[str, Match]]:
 
 @contextmanager
 def _opened(context: Context, source: Source) -> Iterator[Repository]:
-    """Yield the copy of `source`; if there is none, fetch a local source temporarily. Raises UsageError for others."""
+    """Yield the copy of `source`, or of a local source a temporary one if it has none. Raises UsageError for others."""
     watched = context.watched(source)
     with TemporaryDirectory(prefix="cachewatch-") as folder:
         if not context.clone_folder(source.name).exists():
@@ -297,7 +297,7 @@ def schema() -> None:
 
 
 def _check_environments(config: Config) -> None:
-    """Raise ConfigError, which names all of them, if environments of subscriptions cannot be read."""
+    """Raise ConfigError if environments of subscriptions cannot be read; its message names all of them."""
     mistakes = []
     for name, subscription in config.subscriptions.items():
         try:

@@ -181,7 +181,7 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
 
 
 def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str:
-    """Return the message that `signatures` lack a variant in `asked`; "" if they have all variants in it."""
+    """Return the message that no spec of `signatures` has a variant that `asked` names; "" if some spec has each."""
     names = {variant_name(variant) for signature in signatures for variant in signature.variants}
     unknown = dict.fromkeys(one.variant for one in asked.conditions if one.variant and one.variant not in names)
     if not unknown:

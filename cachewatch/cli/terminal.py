@@ -50,7 +50,7 @@ _SIDES = {"before": " (BEFORE)", "after": " (AFTER)", "both": " (BEFORE and AFTE
 
 
 def warn_of(faults: Iterable[Diagnostic], *, most: int | None = None, more: str = "") -> None:
-    """Print a warning for each of `faults`; if there are more than `most` (None: no limit), only count the rest."""
+    """Print up to `most` (None: all) warnings of `faults`; of the others, only the number and the text `more`."""
     problems = list(faults)
     for each in problems[:most]:
         warn(f"{each.path}: {each.kind}: {each.message}{_SIDES.get(each.side, '')}")

@@ -187,7 +187,7 @@ def read_yaml(data: bytes) -> FrontMatter:
 
 
 def load_yaml(text: str) -> Any:
-    """Return the content of `text`, untrusted YAML; scalars stay text. Raises UnreadableDocument, for anchors, say."""
+    """Return the value of `text`, untrusted YAML, with scalars as text. Raises UnreadableDocument, say for anchors."""
     if len(text) > MAX_PATIENT_BYTES:
         raise UnreadableDocument(_TOO_MUCH)
     try:
@@ -303,7 +303,7 @@ def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
 
 
 def write_tags_file(stacks: Mapping[str, Collection[str]]) -> bytes:
-    """Return the bytes of a tags file: the tags in `stacks`, in the usual order, each with its stacks and the union."""
+    """Return the bytes of a tags file: the tags in `stacks` in usual order, each with its stacks and the union one."""
     listed = [{"name": tag, "stacks": sorted({*stacks[tag], UNION_STACK})} for tag in in_order(stacks)]
     return yaml.safe_dump(listed, sort_keys=False, width=1000).encode() if listed else b""
 

@@ -125,7 +125,7 @@ def _records(specs: Specs, forms: Counter[CompilerForm], **more: Any) -> Records
 
 
 def read_records(details: str, known: KnownRecords) -> Records | None:
-    """Return the records in `details`, the JSON of all specs; None if it has another form than the generator writes."""
+    """Return the records in `details`, JSON, by the cache `known`; None if the generator writes such JSON otherwise."""
     if details == "[]":
         return Records(Specs.of({}))
     if not (details.startswith(_OPENING) and details.endswith(_CLOSING)):
@@ -475,7 +475,7 @@ class Problems(msgspec.Struct):
             self.unreadable.append(problem)
 
     def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
-        """Record `message`, of `kind`, on the later of `documents`, which is compared; if it is "", do nothing."""
+        """Record `message` (of `kind`; "": do nothing) on the later of `documents`, which is compared nevertheless."""
         if message and documents.after is not None:
             diagnostic = Diagnostic(documents.after.path, kind, message, is_loss=False)
             self.by_package.append((documents.package, diagnostic))

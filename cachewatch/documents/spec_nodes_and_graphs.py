@@ -211,7 +211,7 @@ def _text(value: Any) -> str:
 
 
 def _external(value: Any) -> str:
-    """Return where an external spec is, from the key `external`: its path, or its modules; "" if it is not external."""
+    """Return where an external spec is, from `value`, its key `external`: path or modules; "" if it is not external."""
     if not isinstance(value, dict):
         return ""
     modules = value.get("module")

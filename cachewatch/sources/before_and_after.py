@@ -93,7 +93,7 @@ def _list_revision(repository: "Repository", name: str, others: list[Listing], w
 
 
 def _match(old: list[Listing], new: list[Listing], wanted_tag: Wanted) -> list[tuple[Listing, Listing]]:
-    """Return pairs of `old` and `new` listings by wanted tag, or of the only ones. Raises UsageError if none match."""
+    """Return pairs of `old` and `new` listings, by wanted tag or as the only two. Raises UsageError if none match."""
     old, new = folders.with_unread(old, new), folders.with_unread(new, old)
     if len(old) == 1 and len(new) == 1:
         pair = old[0], new[0]

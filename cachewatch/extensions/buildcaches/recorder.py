@@ -157,7 +157,7 @@ class _Work(Struct):
         return self.recording.commit("\n".join((subject, "", *details, "", f"CacheSource: {address}", "")), now)
 
     def _write(self, state: Published, before: Mapping[str, str]) -> Mapping[str, int]:
-        """Write files of `state` that differ from `before` (ids by path); count "new", "changed" and "removed" ones."""
+        """Write what in `state` differs from `before` (ids by path); count "new", "changed" and "removed" documents."""
         folder, counts, left = f"{CATALOGUE}/{state.tag}", Counter[str](), {*before}
         for path, content in _files(state):
             left.discard(path)
@@ -227,7 +227,7 @@ class RecordedHistory(RecordedSource):
 
 
 def holdings(address: str, packages: Collection[str], *, tag: str | None = None, **options: Any) -> CacheContents:
-    """Return the specs of `packages` now in the cache, or in `tag` (None: develop) of the catalogue, at `address`."""
+    """Return the specs of `packages` in the cache at `address`, or in `tag` (None: develop) if it is a catalogue."""
     wanted = tag or "develop"
     cache = Cache(address=address, tag=wanted, wanted_tag=lambda name: name == wanted, **options)
     with closing(CacheSource(cache)) as source:

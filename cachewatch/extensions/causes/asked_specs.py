@@ -218,7 +218,7 @@ Meaning = tuple[str, frozenset[str] | None]  # a package, and those of its hashe
 def find_asked(
     repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str
 ) -> tuple[Meaning, Revision | None, Revision]:
-    """Return what `text` means in `tag`, and two revisions: `between`, or the one that added its specs and its parent.
+    """Return what `text` means in `tag`, and two revisions: `between`, or the last to add its specs and the one before.
 
     The older comes first; it is None if the first revision has the specs already. If `between` is None, `rev` is the
     newest to search. Raises UnknownRevision if `tag` never had what `text` means.
@@ -324,7 +324,7 @@ def _meaning(graph: RecordedGraph, text: str) -> Meaning | None:
 def _birth(
     repository: Repository, until: Revision, tag: str, package: str, hashes: frozenset[str] | None
 ) -> tuple[Revision | None, Revision]:
-    """Return the last revision to `until` that added `hashes` (None: changed `package`), after its parent or None."""
+    """Return (parent, revision) of the last revision to `until` that added `hashes` or, if None, changed `package`."""
     document = document_in(repository, until.commit, tag, package)
     path = document.path if isinstance(document, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
     printed = repository.run(["rev-list", "--first-parent", until.commit, "--", path]).decode().split()

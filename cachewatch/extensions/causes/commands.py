@@ -94,7 +94,7 @@ def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]
 
 
 def _difference(explanation: Explanation) -> str:
-    """Return in words how a new spec that is no rebuild differs from its predecessor; equal words make a group."""
+    """Return in words how a new spec that is no rebuild differs from its predecessor, or that it has none."""
     if explanation.predecessor is None:
         return "of packages that were not there before"
     own = sorted(_own_causes(explanation), key=lambda cause: cause.sort_key)
@@ -157,7 +157,7 @@ def report_markdown(report: WhyReport) -> bytes:
 
 
 def _predecessor(explanation: Explanation, *, is_first: bool) -> str:
-    """Return a text on the predecessor of a spec; if it `is_first` in the report, the text explains the word."""
+    """Return a text on the predecessor of a spec; if it `is_first` in the report, the text explains the term."""
     assert explanation.predecessor is not None
     where = ", which is still there" if explanation.is_beside else ""
     unlike = "" if explanation.is_paired else ", for another operating system or target"

@@ -224,7 +224,7 @@ def _find_of_environment(
 
 
 def compare_locks(before: Path, after: Path) -> LockChange:
-    """Explain each spec that only the second of two lock files has. Raises UsageError if either is no lock file."""
+    """Return how two lock files differ, and why each spec only in `after` is new. Raises UsageError if one is none."""
     old, new = open_lock_graph(before), open_lock_graph(after)
     rest = graphs.NOT_KNOWN if old.spack and old.spack == new.spack else graphs.SPACK
     walk = Walk(graphs.Nodes(old.nodes), graphs.Nodes(new.nodes), rest)

@@ -172,7 +172,7 @@ def _stays(index: Index, life: int, rows: Sequence[_Presence]) -> Iterator[SpecS
 
 
 def _what_happened(index: Index, row: _Presence, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what else revision `end` changed in the stacks that lost the spec `row`, and stacks with its version."""
+    """Return what else revision `end` changed where stacks lost the spec `row`, and which stacks keep its version."""
     spec = row.spec
 
     def concerns(one: Statement | Line) -> bool:
@@ -281,7 +281,7 @@ def find_best(
 
 
 def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
-    """Return how many hashes were there at most at once before `end`, and the last such span; `spans`: list by hash."""
+    """Return the greatest number of hashes at once before `end` and the last span with it; `spans`: a list per hash."""
     changes = Counter[int]()
     for of_hash in spans:
         for first, last in joined(of_hash):

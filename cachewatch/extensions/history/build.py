@@ -60,7 +60,7 @@ def _units(tasks: Sequence[Task]) -> list[Unit]:
 
 
 def in_jobs(repository: Repository, jobs: int) -> Engine:
-    """Return an engine, a function that reads units, which uses `jobs` processes, or this one if `jobs` is 1."""
+    """Return an engine (a function that reads units) with `jobs` processes; if `jobs` is 1, it runs in this process."""
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
         answers = in_processes(lambda: partial(_answer, repository.reopened() if jobs > 1 else repository), units, jobs)
@@ -141,7 +141,7 @@ class IndexUpdate(Struct, frozen=True):
 def bring_up_to_date(
     repository: Repository, path: Path, engine: Engine, *, progress: IndexProgress = _TELL_NOBODY, end: str = "HEAD"
 ) -> IndexUpdate:
-    """Index `repository` up to revision `end` at `path`, by `engine`. Raises AnotherInstance if that is locked."""
+    """Index `repository` up to revision `end` in `path`; `engine` reads documents. Raises AnotherInstance if locked."""
     schema.check_is_index(path)
     with locked(path), closing(schema.open_for_writing(path)) as connection, schema.translating_errors(path):
         return _IndexBuild(repository, path, connection, engine, progress).run(first_parents(repository, end))
@@ -327,7 +327,7 @@ class Writer:
         return self._known[key]
 
     def _new_intervals(self, task: Task, intervals: Iterable[Interval]) -> Iterator[Interval]:
-        """Yield those of `intervals` without a row; set the ends of rows of `task`, and delete rows that were split."""
+        """Yield the `intervals` that have no row yet; set the ends of rows of `task`, and delete rows that were cut."""
         opened = {(row.signature, row.first, row.hashes): row for row in task.intervals}
         for interval in intervals:
             row = opened.pop((interval.signature, interval.first, interval.hashes), None)

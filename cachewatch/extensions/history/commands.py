@@ -89,7 +89,7 @@ def _open_with_history(repo: str | None, line: terminal.ProgressLine | None = No
 
 
 def write_answer(answer: Any, table: Callable[[bool], Table], asked: Asked) -> None:
-    """Write `answer` as the options `asked` say; `table(is_for_people)` returns it as a table, for people or not."""
+    """Write `answer` as the options `asked` say; `table(True)` is a table for people, `table(False)` for programs."""
     format_, output = asked["format_"], asked["output"]
     if format_ == "json":
         terminal.write([pretty_json(answer)], output)
@@ -173,7 +173,7 @@ def _pin(answer: lives.BestSnapshots, mirror: str | None, repo: str | None, *, i
 
 
 def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
-    """Return the numbers of `since` (-1: None or before all) and `until`; print a note if no revision lies between."""
+    """Return the numbers of `since` (-1: None or before all) and `until`; tell the user if no revision lies between."""
     first = -1 if since is None else index.number_of(since, may_precede=True)
     last = index.number_of(until)
     if first >= last:

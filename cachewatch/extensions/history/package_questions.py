@@ -123,7 +123,7 @@ def when_table(answer: When, is_for_people: bool) -> Table:
 
 
 def baseline_of(index: Index, package: int, tag: int) -> int | None:
-    """Return the revision of a document's first readable version if its specs may be older, else None; takes ids."""
+    """Return the revision with the first readable version of a document (ids) if its specs may be older, else None."""
     query = "SELECT baseline FROM document WHERE package = ? AND tag = ?"
     return next((number for (number,) in index.rows(query, (package, tag))), None)
 
@@ -145,7 +145,7 @@ def presences(index: Index, package: int, tag: int, until: int) -> Iterator[tupl
 def find_presence(
     index: Index, package: str, tag: str, number: int, chooses: Callable[[str, str, str], bool]
 ) -> Span | None:
-    """Return the span around revision `number` in which `chooses` always accepts a spec; None if `number` has none.
+    """Return the span around revision `number` that always has a spec that `chooses` accepts; None if there is none.
 
     `chooses` gets a version, a stack ("" for a spec in no stack) and a target.
     """
@@ -277,7 +277,7 @@ def facts_of(
 
 
 def log_table(answer: RevisionLog, package: str | None, is_for_people: bool) -> Table:
-    """Return a table of changes (`package`: only of this); if `is_for_people`, rows of one revision name it once."""
+    """Return a table of changes, of `package` if given; if `is_for_people`, rows of one revision name it only once."""
     rows: list[Row] = []
     for revision in answer.revisions:
         unread = [Coloured("{package} is unreadable: {message}".format(**one), "yellow") for one in revision.unreadable]
@@ -314,7 +314,7 @@ class Churn(Struct, frozen=True, tag_field="schema", tag="cachewatch.churn/1"):
 
 
 def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most: int | None = None) -> Churn:
-    """Count specs added to and removed from `tag` after `since` up to `until`, by package or stack; `most`: of rows."""
+    """Count what came to or left `tag` after `since`, up to `until`, by "package" or "stack", in `most` rows."""
     values = {"tag": index.known_id("tag", tag), "since": max(since, 0), "until": until}
     rows = [ChurnRow(*row) for row in index.rows(QUERIES[by], values)]
     begin, revisions = index.point(since) if since >= 0 else None, max(until - max(since, 0), 0)

@@ -164,7 +164,7 @@ def check_is_index(path: Path) -> None:
 
 
 def _check_is_ours(path: Path) -> None:
-    """Raise NotAnIndex if a file of the index is a link or another user's, or a journal that deletes another file."""
+    """Raise NotAnIndex if a file of the index is a link, is not ours, or is a journal that has SQLite delete a file."""
     for file in (path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))):
         with suppress(FileNotFoundError):
             about = file.lstat()
@@ -221,7 +221,7 @@ def open_for_reading(path: Path, patience: float = PATIENCE) -> sqlite3.Connecti
 
 @contextmanager
 def _connecting(path: Path, mode: str, patience: float) -> Iterator[tuple[sqlite3.Connection, int]]:
-    """Yield a connection (`patience`: seconds to wait) and the version of its tables (0: none); close it on failure."""
+    """Yield a connection in SQLite's `mode` and its tables' version (0: none); wait `patience` seconds for locks."""
     with translating_errors(path), ExitStack() as undo:
         place = f"{path.absolute().as_uri()}?mode={mode}"
         connection = sqlite3.connect(place, uri=True, isolation_level=None, timeout=patience)
@@ -262,7 +262,7 @@ def is_damaged(connection: sqlite3.Connection) -> bool:
 
 
 def damaged(path: Path, what: object) -> DamagedIndex:
-    """Return the error to raise for a damaged file; `what` is the reason."""
+    """Return the error to raise if the file at `path` is damaged; `what` is the reason."""
     remove = f"cachewatch history drop --db {quote(str(path))}"
     return DamagedIndex(f"{path}: {what}; `{remove}` removes it, then build it again")
 

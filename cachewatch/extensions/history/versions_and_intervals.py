@@ -234,7 +234,7 @@ def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> V
 def count_step(
     package: str, version: Version, differing: VersionDifference, sides: tuple[Side, Side], is_compiler_unknown: bool
 ) -> tuple[StepCounts, Tallies]:
-    """Return how many specs `differing`, what `version` changed, has, in all and by stacks; `sides`: both documents."""
+    """Return how many specs `version` added, removed and rebuilt, in all and by stacks; `sides` are both documents."""
     gone, new = Counter(differing.removed.values()), Counter(differing.added.values())
     rebuilt = gone & new
     versions = {version for signature in (*gone, *new) for version in signature.versions}
@@ -295,7 +295,7 @@ class Follower:
         return self._found
 
     def _take(self, version: Version, contents: VersionContents) -> str:
-        """Read one version; if it is unreadable, return the reason and change nothing."""
+        """Read `version` from `contents`; return "", or the reason if it is unreadable, and then change nothing."""
         specs, form = {}, CompilerForm.NEW
         if version.blob is not None:
             if (content := next(contents)) is None:

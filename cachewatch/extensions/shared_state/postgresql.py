@@ -132,7 +132,7 @@ class PostgresDatabase(Database):
             del self._job.times_taken
 
     def lead(self, owner: str) -> bool:
-        """Take the lead as `owner`; return False if this process led before. Raises AnotherInstance if another does."""
+        """Take the lead as `owner`; return whether that changed anything. Raises AnotherInstance if another leads."""
         self._must_lead = True
         try:
             with self._explained(), self._writers.begin() as connection:
@@ -180,7 +180,7 @@ class PostgresDatabase(Database):
         """Do nothing: the server maintains its files itself."""
 
     def _advise(self, error: DatabaseError) -> str:
-        """Return the first line of the server's message, and advice if there is any for this error."""
+        """Return the first line of the server's message on `error`, and advice if there is any for it."""
         text, code = str(error.orig or error), getattr(error.orig, "sqlstate", None) or ""
         message = (text.strip().splitlines() or [type(error).__name__])[0]
         advice = next((_ADVICE[code[:length]] for length in (5, 3, 2) if code[:length] in _ADVICE), "")

@@ -44,7 +44,7 @@ _Page = tuple[str, str, Mapping[str, Any]]  # path, template and values
 
 
 def tag_feed(catalogue: SiteContents, title: str) -> View:
-    """Return the feed of the newest revisions that changed the tag with a history; `title` is the title of the site."""
+    """Return the feed of the newest revisions that changed the tag whose history is shown; `title` is the site's."""
     past = catalogue.past
     changed = [(moment, story) for moment, story in zip(past.revisions, catalogue.stories, strict=True) if story.facts]
     entries = []
@@ -55,7 +55,7 @@ def tag_feed(catalogue: SiteContents, title: str) -> View:
 
 
 def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
-    """Return `block`, of a revision's page, as a feed has it: heading, lines, and a text on how many more there are."""
+    """Return the heading and the lines of `block` for a feed entry, and a text on how many more lines there are."""
     heading = (f"{block.title} {block.name}".strip(), block.total)
     lines = ((f"{each.name} {each.fact}".strip(), each.specs, each.where) for each in block.entries)
     heading_text, *texts = (markup(", ".join(filter(None, parts))) for parts in (heading, *lines))
@@ -104,7 +104,7 @@ def _id(name: Sequence[str]) -> str:
 
 
 def digests_page(digests: Sequence[RenderedDigest], feeds: Mapping[str, str]) -> View:
-    """Return values of the page that lists `digests`, in this order, and `feeds` (addresses by subscription)."""
+    """Return the values of the page that lists `digests`, in this order, and `feeds`: addresses by subscription."""
     listed = sorted({digest.subscription for digest in digests})
     return {
         "digests": [

@@ -71,7 +71,7 @@ def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
 
 
 def _fallen(totals: Totals) -> Mapping[str, tuple[str, int]]:
-    """Return stacks that have less than half of their usual specs, each with a text and the revision that did it."""
+    """Return, for stacks with less than half of their usual number of specs, a text and since which revision."""
     fallen = {}
     for stack, counts in sorted(totals.stacks.items()):
         usual = round(median([count for count in counts if count] or [0]))
@@ -187,7 +187,7 @@ def _churn_plot(catalogue: SiteContents, totals: Totals) -> View | None:
 
 
 def stacks_plot(catalogue: SiteContents, totals: Totals) -> View | None:
-    """Return a plot of the number of specs in the tag and in each stack, the largest first; None if there are none."""
+    """Return a plot of the numbers of specs in the tag and in each stack, the largest first; None without any stack."""
     ordered = sorted(totals.stacks, key=lambda stack: (-totals.stacks[stack][-1], stack))
     if not ordered:
         return None
@@ -246,7 +246,7 @@ def _section(section: Block, packages: Mapping[str, str]) -> View:
 
 
 def package_rows(catalogue: SiteContents) -> list[View]:
-    """Return a row for each package that is in any tag, or was in the tag with a history, sorted by name."""
+    """Return a row for each package that is in any tag, or was in the tag whose history is shown, sorted by name."""
     rows = []
     for package, history in sorted(packages_of(catalogue).items()):
         if history is None:
@@ -264,7 +264,7 @@ def packages_of(catalogue: SiteContents) -> dict[str, data.PackageHistory | None
 
 
 def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals) -> bytes:
-    """Return the script with all data to search except hashes; it calls each package by its index in `packages`."""
+    """Return the script with all data to search except hashes; a package's number in it is its index in `packages`."""
     presents = _presents_of(catalogue)
 
     def numbered(names: Iterable[str]) -> Mapping[str, int]:
@@ -293,7 +293,7 @@ def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals)
 
 
 def hash_files(packages: Sequence[str], catalogue: SiteContents) -> Iterator[tuple[str, bytes]]:
-    """Yield path and content of a script for each first letter of hashes: the rest of these by index in `packages`."""
+    """Yield path and content of a script for each first letter of hashes, with these hashes by index in `packages`."""
     presents = _presents_of(catalogue)
     by_letter: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for place, package in enumerate(packages):
@@ -304,7 +304,7 @@ def hash_files(packages: Sequence[str], catalogue: SiteContents) -> Iterator[tup
 
 
 def _presents_of(catalogue: SiteContents) -> dict[str, Present]:
-    """Return the current specs of each package that the tag with a history has now."""
+    """Return, by package, the current specs in the tag whose history is shown."""
     return {history.package: history.present for history in catalogue.past.packages if history.is_there}
 
 

@@ -228,7 +228,7 @@ def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: b
 
 
 def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Present:
-    """Return counts of the specs of a document, which `held` has; if `has_builds`, also all specs, in `builds`."""
+    """Return numbers of the specs in `held`, all of one document; if `has_builds`, also these specs, in `builds`."""
     parts: defaultdict[Signature, list[HeldSpecs]] = defaultdict(list)
     copies: Counter[tuple[str, str, str]] = Counter()
     for part in held:

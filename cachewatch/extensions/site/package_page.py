@@ -135,7 +135,7 @@ def builds_of(present: Present) -> View:
 
 
 def _chain(chain: Chain, packages: Container[str]) -> View:
-    """Return the cause in words and, if a dependency has it, a drawing of the path; it links those in `packages`."""
+    """Return the cause in words and, if it lies in a dependency, a drawing of the path with links to `packages`."""
     words = f"{number(chain.specs, 'spec')} {shown(because([chain.cause]), _LONGEST)}"
     names = chain.path[::-1]  # from the cause to the package that was rebuilt
     if len(names) < 2 or chain.cause.what in (What.SPACK, What.NOT_RECORDED):

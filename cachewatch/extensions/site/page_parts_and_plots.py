@@ -87,7 +87,7 @@ class Link(Struct, frozen=True):
 
 
 def happening(moment: DatedRevision, specs: int, added: Sequence[Link], removed: Sequence[Link], **more: Any) -> View:
-    """Return values on what the revision `moment` added and removed, with the number of `specs` then and `more`."""
+    """Return values on what revision `moment` added and removed; `specs` is the number after it, `more` are others."""
     sides = cut("added", added, 40) | cut("removed", removed, 40)
     return {"moment": moment, "specs": f"{specs:,}", "counts": (), "note": "", **sides, **more}
 
@@ -134,7 +134,7 @@ def plot_of(
 ) -> View:
     """Return a plot of `curves` of the revisions `moments`, on their axis `where`, and a table of `columns`.
 
-    The table begins with the newest. The newest twelve events in `stories`, one for each revision, mark the axis.
+    `stories` has one for each revision: the newest twelve events in them are marked on the axis. Rows: newest first.
     """
     rows = [
         (moment.day, moment.commit, *(f"{column[number]:,}" for column in columns.values()))
