@@ -331,7 +331,7 @@ _Question = tuple[Environment, Blob, Content]  # one document, and the part of t
 
 
 def _contents_read(reader: GitReader, environment: Environment, places: _Places, isolation: Isolation) -> None:
-    """Read each document in `places` once, and record in all states that have it what it has for needed binaries."""
+    """Read each document in `places` once; note in all states that have it what it has for needs of `environment`."""
     by_package = defaultdict[str, list[Need]](list)
     for need in environment.needs:
         by_package[need.package].append(need)

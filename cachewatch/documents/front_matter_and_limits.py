@@ -286,7 +286,7 @@ _TextLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _con
 
 
 def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
-    """Return the stacks of each tag from the bytes of a tags file; {} if it cannot be read."""
+    """Return the stacks of each tag from `data`, the bytes of a tags file; {} if it cannot be read."""
     try:
         listed = load_yaml(data.decode("utf-8", "replace"))
     except UnreadableDocument:

@@ -66,7 +66,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     versions: tuple[str, ...]
     variants: tuple[str, ...]
     stacks: tuple[str, ...]
-    tarball: str | None = None  # as it was written before
+    tarball: str | None = None  # only older records have it
 
 
 class _AnyRecord(msgspec.Struct):

@@ -335,7 +335,7 @@ def read_manifest(content: bytes, where: str) -> BlobManifest:
 
 
 def decoded(content: bytes, kind: type[Value], refusal: str) -> Value:
-    """Decode JSON to a value of type `kind`. Raises SourceError, with `refusal` and the reason, if this fails."""
+    """Return `content` (JSON) as a value of type `kind`. Raises SourceError, which says `refusal` and the reason."""
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -144,7 +144,7 @@ class _Work(Struct):
             self.fresh |= published.fresh
 
     def commit(self, address: str, now: datetime) -> str | None:
-        """Commit the revision with `address` in its message; return its hash, or None if it equals the newest one."""
+        """Commit the revision, made `now`, with `address` in its message; return its hash, None if nothing changed."""
         content = self.recording.file(TAGS_FILE)
         before = read_tags_file(content) if content is not None else {}
         if (stacks := {**before, **self.stacks}) != before:
@@ -170,7 +170,7 @@ class _Work(Struct):
         return counts
 
     def _suspicion(self, published: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
-        """Return why a tag is suspicious, or "". `has`: its specs by stack; `before`: ids of recorded files by path."""
+        """Return why `published` is suspicious, or "". `has`: specs by stack; `before`: ids of old files by path."""
         if not has[UNION_STACK]:
             is_unread = any(diagnostic.is_loss for diagnostic in published.diagnostics)
             unread = "none of its records can be read, maybe because its form is newer"

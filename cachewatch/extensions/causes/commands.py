@@ -52,7 +52,7 @@ class WhyReport(Struct, frozen=True, kw_only=True):
 
 
 def package_report(package: str, before: Side, after: Side, explanations: Sequence[Explanation]) -> WhyReport:
-    """Return the report on the rebuilt specs of one package, explained in `explanations`."""
+    """Return the report on specs of `package` rebuilt between `before` and `after`, as `explanations` explains them."""
     explained = tuple(one for one in explanations if one.predecessor is not None)
     rest, new = len(explained) - _MOST_SPECS, len(explanations) - len(explained)
     more = [f"... and {rest:,} more specs (--format json has all)"] if rest > 0 else []
@@ -67,7 +67,7 @@ def package_report(package: str, before: Side, after: Side, explanations: Sequen
 
 
 def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]) -> WhyReport:
-    """Return the report on the causes of all rebuilds between two revisions, with notes on other new specs."""
+    """Return the report on causes of rebuilds from `before` to `after`, with notes on other specs in `explained`."""
     rebuilt, groups = [], defaultdict[str, list[Explanation]](list)
     for spec in explained:
         if spec.is_match and spec.causes and not _own_causes(spec):
@@ -94,7 +94,7 @@ def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]
 
 
 def _difference(explanation: Explanation) -> str:
-    """Return in words how a new spec that is no rebuild differs from its predecessor, or that it has none."""
+    """Return in words how the new spec of `explanation`, no rebuild, differs from its predecessor, if it has one."""
     if explanation.predecessor is None:
         return "of packages that were not there before"
     own = sorted(_own_causes(explanation), key=lambda cause: cause.sort_key)

@@ -169,7 +169,7 @@ class Chain(Struct, frozen=True, array_like=True):
 
 
 def find_chains(step: GraphStep, package: str) -> tuple[Chain, ...]:
-    """Return the (up to) three causes that most rebuilt specs of a package have, each with a path to it."""
+    """Return up to three causes that most specs of `package` that `step` rebuilt have, each with a path to it."""
     explained = [one for one in step.explain_all(package) if one.is_match and one.causes]
     counts = Counter(cause for one in explained for cause in one.causes)
     chosen = sorted(counts, key=lambda cause: (-counts[cause], cause.sort_key))[:3]

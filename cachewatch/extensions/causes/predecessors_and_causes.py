@@ -106,7 +106,7 @@ def _paired(
 
 
 def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
-    """Yield the differences between two specs except those in recipes, compilers and dependencies."""
+    """Yield the differences of `new` from `old` as causes, except those in recipes, compilers and dependencies."""
     made, now = old.ingredients, new.ingredients
     # Spack before 1.0 describes externals as if it had compiled them.
     is_rewritten = bool(old.compiler) is not bool(new.compiler)
@@ -135,7 +135,7 @@ def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
 
 
 def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
-    """Return the compilers that changed, as causes; languages with the same change share a cause."""
+    """Return the changes of compilers from `old` to `new`; languages with the same change share a cause."""
     if old.node.is_external or new.node.is_external:
         return []
     if old.node.compiler == new.node.compiler and old.compiler_edges == new.compiler_edges:
@@ -171,7 +171,7 @@ class Walk:
     """Finds why specs of two graphs have different hashes; keeps all results for later questions."""
 
     def __init__(self, before: Graph, after: Graph, rest: Cause = graphs.SPACK) -> None:
-        """Compare two graphs; `rest` is the cause to give if nothing but the hashes of specs differs."""
+        """Compare the graphs `before` and `after`; `rest` is the cause where specs differ in nothing but the hash."""
         self._graphs = before, after
         self._rest = frozenset([rest])
         self._found: dict[SpecPair, frozenset[Cause]] = {}
@@ -236,7 +236,7 @@ class Walk:
         return old is None or new is None or old.hash != new.hash
 
     def _pair(self, package: str, before: str, after: str) -> SpecPair:
-        """Return the pair, with hashes as dependents write them (mostly shortened), so that none is compared twice."""
+        """Return the pair of two hashes as dependents write them (mostly shortened), so that none is compared twice."""
         sides = zip(self._graphs, (before, after), strict=True)
         # A shortened hash is not found where several specs share it.
         old, new = (graphs.name_of(h) if graph.find(package, graphs.name_of(h)) else h for graph, h in sides)
@@ -305,7 +305,7 @@ def explain_new_specs(
     dependencies = {spec_hash: frozenset(node.below) for spec_hash, node in before.items()}
 
     def candidates(new: GraphNode) -> Iterator[tuple[Collection[str], Explanation]]:
-        """Yield sets of old hashes, the most likely first, each with the explanation that a predecessor in it gives."""
+        """Yield sets of hashes for a predecessor of `new`, the likeliest first, each with the explanation it gives."""
         yield matches.get(new.hash, set()), Explanation(spec=new)
         yield alike.get(_identity(new), ()), Explanation(spec=new, is_beside=True)
         for is_paired in (True, False):
@@ -314,7 +314,7 @@ def explain_new_specs(
                 yield near, Explanation(spec=new, is_beside=is_beside, is_paired=is_paired, is_match=False)
 
     def nearest(new: GraphNode, hashes: Collection[str]) -> str:
-        """Return the hash that shares most direct dependencies with `new`; of equals, that with fewest causes."""
+        """Return which of `hashes` shares most direct dependencies with `new`; of equals, that with fewest causes."""
         own = frozenset(new.below)
         shared = {old: len(own & dependencies[old]) for old in hashes}
         most = max(shared.values())

@@ -180,7 +180,7 @@ def as_text(time: int | None) -> str | None:
 
 
 def days_between(earlier: IndexPoint, later: IndexPoint) -> float | None:
-    """Return the days between two revisions, rounded to a tenth; None if a time is unknown."""
+    """Return the days from `earlier` to `later`, rounded to a tenth; None if a time is unknown."""
     if earlier.time is None or later.time is None:
         return None
     seconds = (datetime.fromisoformat(later.time) - datetime.fromisoformat(earlier.time)).total_seconds()

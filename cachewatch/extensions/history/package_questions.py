@@ -27,7 +27,7 @@ from cachewatch.report.tables_and_listings import Cell, Coloured, Row, Table
 from cachewatch.report.words import number
 from cachewatch.report.words_file import words
 
-OPEN = 2**60  # the end of specs that are still there; so is every end after the last revision that is wholly indexed
+OPEN = 2**60  # the end of a span that lasts still; so is every end after the last revision that is wholly indexed
 
 Span = tuple[int, int]  # numbers of the first revision and of the first one after the span
 
@@ -53,7 +53,7 @@ class WhenRow(Struct, frozen=True):
     stack: str | None  # None: no stack builds it, so it may be pruned at any time
     target: str
     first: IndexPoint
-    baseline: bool  # it was added in `first` or before
+    baseline: bool  # whether the version was added in `first` or before
     last: IndexPoint | None  # the first revision without it; None while it is there
     lag_days: float | None  # after the first stack that had this version; None if unknown, or if the version is back
     lag_is_minimum: bool  # the lag may be longer, for the first stack had the version in the baseline
@@ -190,7 +190,7 @@ class RevisionLog(Struct, frozen=True, tag_field="schema", tag="cachewatch.log/2
 
 
 def find_log(index: Index, tag: str, package: str | None, since: int, until: int, *, most: int | None) -> RevisionLog:
-    """Return the `most` (None: all) newest revisions after `since`, up to `until`, that changed `package` in `tag`."""
+    """Return the `most` newest revisions after `since` to `until` that changed `package` in `tag`; None: all, or any."""
     package_id = None if package is None else index.known_id("package", package)
     values = {"since": since, "until": until, "tag": index.known_id("tag", tag), "package": package_id}
     numbers = sorted(_revisions(index, values), reverse=True)

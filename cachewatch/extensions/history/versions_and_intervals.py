@@ -220,7 +220,7 @@ class VersionDifference(Struct, frozen=True):
 
 
 def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> VersionDifference:
-    """Return the difference between the specs of two versions; `is_compiler_unknown` is as in StepCounts."""
+    """Return how the specs of two versions, `before` and `after`, differ; `is_compiler_unknown` is as in StepCounts."""
     kept = before.keys() & after.keys()
     # Documents that are read together share their signatures, so most are one object.
     differing = [one for one in kept if before[one] is not after[one] and before[one] != after[one]]
@@ -234,7 +234,7 @@ def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> V
 def count_step(
     package: str, version: Version, differing: VersionDifference, sides: tuple[Side, Side], is_compiler_unknown: bool
 ) -> tuple[StepCounts, Tallies]:
-    """Return how many specs `version` added, removed and rebuilt, in all and by stacks; `sides` are both documents."""
+    """Return the counts of `differing`, the change by `version`, in all and by stacks; `sides` are both documents."""
     gone, new = Counter(differing.removed.values()), Counter(differing.added.values())
     rebuilt = gone & new
     versions = {version for signature in (*gone, *new) for version in signature.versions}
