@@ -242,8 +242,7 @@ def _stream(config: Config, subscription: str | None, name: str) -> Stream:
 def _state(config: Config, stream: Stream, since: str | None) -> Iterator[Context]:
     """Yield a Context with the state that the next pass would find: in a temporary copy if sources must be fetched.
 
-    Fetches sources on this machine and, before the first pass, git sources of which `since` or the configuration needs
-    an earlier revision.
+    Fetches sources on this machine and, before the first pass, git sources of which earlier revisions are needed.
     """
     here = [each for each in stream.sources if _is_here(each)]
     with ExitStack() as stack:

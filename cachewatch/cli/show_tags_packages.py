@@ -120,8 +120,7 @@ def _paragraphs(blocks: Iterable[Iterable[str]]) -> Iterator[bytes]:
 def _packages(name: str, catalogue: "_Catalogue", given: Sequence[str]) -> list[tables.ShownPackage]:
     """Return the packages that match `name`, each with only its matching specs. Raises UsageError if there are none.
 
-    `name` is a spec, a glob, or the path of a document. If options that choose a revision are `given`, only what looks
-    like a path is taken for one, and then refused.
+    `name` is a spec, a glob, or the path of a document; with `given` options, which choose a revision, no path is read.
     """
     is_path = "/" in name or name.endswith((*tag_names.ENDINGS, ".lock")) or not name.strip(".-")
     if (is_path or not given) and folders.is_documents(name):

@@ -237,7 +237,6 @@ def write_json(what: str, value: object) -> None:
 
 
 def _page(pieces: Iterable[bytes]) -> None:
-    """Write `pieces` to the user's pager one by one, and wait until the pager ends."""
     rest = iter(pieces)
     first = next(rest, None)  # no pager before there is anything to read, and none for a mistake
     if first is None:

@@ -382,7 +382,6 @@ _USUAL = {"an operating system": attrgetter("os"), "a platform": attrgetter("pla
 
 
 def _oddities(records: Records) -> Iterator[str]:
-    """Yield messages about what is unusual in `records`, which are compared nevertheless."""
     if records.unnamed:
         yield "specs without a hash: binaries cannot be told apart, so records are compared"
     if records.odd:

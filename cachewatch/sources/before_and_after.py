@@ -151,7 +151,6 @@ def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
     pairs = [DocumentPair(name, had.get(name), has.get(name)) for name in sorted(had.keys() | has.keys())]
 
     def concerns(diagnostic: Diagnostic) -> bool:
-        """Tell whether `diagnostic` is about a wanted package, or about no package in particular."""
         path = Path(diagnostic.path)
         return path.suffix not in ENDINGS or wanted(path.parent.name if path.name == DOCUMENT else path.stem)
 

@@ -252,8 +252,7 @@ class Walk:
     def _explore(self, asked: SpecPair) -> None:
         """Find the causes of the pair `asked` and of all pairs below it, without recursion: graphs may be deep.
 
-        Pairs that reach each other, as in a damaged graph, have the same causes (Tarjan's strongly connected
-        components).
+        Pairs that reach each other, as in a damaged graph, share their causes (Tarjan's connected components).
         """
         order, earliest, compared = {asked: 0}, {asked: 0}, {asked: self._compare(asked)}
         is_open = [asked]

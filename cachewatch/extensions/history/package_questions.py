@@ -190,7 +190,10 @@ class RevisionLog(Struct, frozen=True, tag_field="schema", tag="cachewatch.log/2
 
 
 def find_log(index: Index, tag: str, package: str | None, since: int, until: int, *, most: int | None) -> RevisionLog:
-    """Return the `most` newest revisions after `since` to `until` that changed `package` in `tag`; None: all, or any."""
+    """Return the newest revisions after `since`, up to `until`, that changed `tag`: at most `most`, or all if None.
+
+    Unless `package` is None, only revisions that changed this package count.
+    """
     package_id = None if package is None else index.known_id("package", package)
     values = {"since": since, "until": until, "tag": index.known_id("tag", tag), "package": package_id}
     numbers = sorted(_revisions(index, values), reverse=True)

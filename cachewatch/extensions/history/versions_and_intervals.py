@@ -234,7 +234,10 @@ def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> V
 def count_step(
     package: str, version: Version, differing: VersionDifference, sides: tuple[Side, Side], is_compiler_unknown: bool
 ) -> tuple[StepCounts, Tallies]:
-    """Return the counts of `differing`, the change by `version`, in all and by stacks; `sides` are both documents."""
+    """Return how many specs `version` added, removed and rebuilt, and the same numbers by set of stacks.
+
+    `differing` is what this version changed; `sides` are the documents before and after it.
+    """
     gone, new = Counter(differing.removed.values()), Counter(differing.added.values())
     rebuilt = gone & new
     versions = {version for signature in (*gone, *new) for version in signature.versions}
