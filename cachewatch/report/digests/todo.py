@@ -326,10 +326,9 @@ def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
 
 
 def advice(digest: Digest, words: Words) -> str:
-    """Return the first action as a sentence, for channels that show one line."""
-    found = _by_command(digest.assessment.actions)
-    nothing = words.text("todo", "nothing") + _narrowed(digest, words)
-    return _sentence(found[0], digest, words, most=MOST_NAMES) if found else nothing
+    """Return the first action, or that there is nothing to do, as a sentence, for channels that show one line."""
+    found = _by_command([one for one in digest.assessment.actions if not is_of_moving(one, digest)])
+    return _sentence(found[0], digest, words, most=MOST_NAMES) if found else todo(digest, words)[0]
 
 
 def still_open(digest: Digest, words: Words) -> list[str]:
