@@ -174,7 +174,7 @@ def _lookup(nodes: Mapping[str, spec_nodes.Node]) -> spec_nodes.Lookup:
 
 
 def read_manifest(data: bytes, name: str) -> Environment:
-    """Return the environment in `data`, a manifest `name`; its specs have no hashes. Raises UsageError if invalid."""
+    """Return the environment in `data`, a manifest; its specs have no hashes. Raises UsageError if it is invalid."""
     try:
         manifest = load_yaml(data.decode("utf-8", "replace"))
     except UnreadableDocument as error:

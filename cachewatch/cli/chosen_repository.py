@@ -38,7 +38,7 @@ _THREE_WAYS = f"""\
 
 
 def names_of(what: str, context: click.Context, package: str = "") -> list[str]:
-    """Return the names of `what` ("tags", say; versions are those of `package`) for completion; [] on any error."""
+    """Return the names of `what`, such as "tags" or "package_versions" (of `package`), to complete; [] on any error."""
     from cachewatch.config.reading_showing_warnings import read_config  # noqa: PLC0415  slow to load
 
     given = context.params

@@ -229,7 +229,7 @@ def _note_returned(repository: "Repository", reports: Iterable[Report]) -> None:
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
-    """Return `before` and `after` (None: HEAD) as both sides; None if `before` is None. Raises UsageError if wrong."""
+    """Return `before` and `after` (None: HEAD); return None if `before` is None. Raises UsageError if one is wrong."""
     if before is None:
         return None
     if after is None and (found := split_range(before)) is not None:

@@ -74,7 +74,7 @@ _MANY_PIECES = 500
 
 
 class ProgressLine:
-    """Shows progress on a line of standard error that begins with `doing`, if that is a terminal and `is_wanted`."""
+    """Shows progress on a line of standard error, begun by `doing`, if `is_wanted` and standard error is a terminal."""
 
     def __init__(self, doing: str = "comparing", *, is_wanted: bool = True) -> None:
         self._doing = doing
@@ -109,7 +109,7 @@ class ProgressLine:
             self._draw(f"{self._doing}: {self._done:,}")
 
     def git(self, line: str) -> None:
-        """Show a line of git's output if it reports progress in percent."""
+        """Show `line`, of the output of git, if it reports progress in percent."""
         if "%" in line:
             self.show("" if line.rstrip().endswith("done.") else line.strip())
 

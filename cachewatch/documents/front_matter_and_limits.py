@@ -66,8 +66,7 @@ def brief(message: str) -> str:
 
 _MAX_DEPTH = 64
 _MANY_KEYS = 1_000  # documents have ten, and each costs as much as a small document
-# The start of a key's first line; all other lines continue a value. In quotes, only our keys count: members of broken
-# JSON look like keys, too.
+# The start of a key's first line; other lines continue a value. In quotes, only our keys count: broken JSON has others.
 _KEY = re.compile(r"""(?:([\w.-]+)|(["'])(title|layout|categories|meta|spec_details)\2) *:(?= |$)""")
 _COMMENT = re.compile("^#.*", re.MULTILINE)
 _TOO_MUCH = f"is not written as the generator writes documents; of such the limit is {MAX_PATIENT_BYTES // 2**20} MiB"
@@ -81,7 +80,7 @@ _USUAL_KEYS = {"title", "layout", "categories", "meta", "spec_details"}
 
 
 class FrontMatter(Struct, frozen=True):
-    """The values that are used of a document's front matter; `is_legacy`: it has the form of 2022."""
+    """The values that are used of a document's front matter; `is_legacy` means that it has the form of 2022."""
 
     title: str
     tag: str
@@ -187,7 +186,7 @@ def read_yaml(data: bytes) -> FrontMatter:
 
 
 def load_yaml(text: str) -> Any:
-    """Return the value of `text`, untrusted YAML, with scalars as text. Raises UnreadableDocument, say for anchors."""
+    """Return the value of `text`, untrusted YAML, with scalars as text. Raises UnreadableDocument if it is unusable."""
     if len(text) > MAX_PATIENT_BYTES:
         raise UnreadableDocument(_TOO_MUCH)
     try:

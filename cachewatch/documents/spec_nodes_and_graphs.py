@@ -266,7 +266,7 @@ def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
 
 
 def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
-    """Return the specs in `content`, a `graph.json`, by short name or hash. Raises UnreadableDocument if invalid."""
+    """Return the specs in `content` (graph.json) by short name or hash. Raises UnreadableDocument if it is invalid."""
     made_of: dict[str, MadeOf] = {}
     with _reading(content, path):
         for group in _decode_groups(content):

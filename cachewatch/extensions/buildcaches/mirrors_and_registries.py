@@ -208,8 +208,7 @@ class Image(WebMirror):
         realm = urljoin(self._base, parameters["realm"])
         query = {name: parameters[name] for name in ("service", "scope") if name in parameters}
         url = f"{realm}{'&' if urlsplit(realm).query else '?'}{urlencode(query)}"
-        # As every client of registries does, credentials go to whom the registry names, but never in the clear
-        # to another server.
+        # As in all clients of registries, credentials go to whom the registry names, but elsewhere never in the clear.
         is_safe = realm.startswith("https:") or origin(realm) == origin(self._base)
         headers = self._own if is_safe else {}
         answer = self._client.get(url, headers=headers, size=_LARGEST_MANIFEST, named_by=self._base)
@@ -228,7 +227,7 @@ CacheMirror = FolderMirror | WebMirror  # or an Image
 def open_mirror(
     place: Place, headers: Mapping[str, str], limits: RequestLimits = LIMITS, max_index: int = LARGEST_INDEX
 ) -> CacheMirror:
-    """Open the mirror at `place`; `headers` and `limits` are for HTTP; `max_index`: the largest file, in bytes."""
+    """Open the mirror at `place`; `headers` and `limits` are for HTTP, `max_index` is the most bytes of a file."""
     if isinstance(place, Path):
         return FolderMirror(place, max_index)
     if isinstance(place, Registry):

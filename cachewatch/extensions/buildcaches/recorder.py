@@ -170,7 +170,7 @@ class _Work(Struct):
         return counts
 
     def _suspicion(self, published: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
-        """Return why `published` is suspicious, or "". `has`: specs by stack; `before`: ids of old files by path."""
+        """Return why `published` is suspicious, or "". `has` counts specs by stack; `before` has file ids by path."""
         if not has[UNION_STACK]:
             is_unread = any(diagnostic.is_loss for diagnostic in published.diagnostics)
             unread = "none of its records can be read, maybe because its form is newer"

@@ -304,7 +304,7 @@ def explain_new_specs(
     dependencies = {spec_hash: frozenset(node.below) for spec_hash, node in before.items()}
 
     def candidates(new: GraphNode) -> Iterator[tuple[Collection[str], Explanation]]:
-        """Yield sets of hashes for a predecessor of `new`, the likeliest first, each with the explanation it gives."""
+        """Yield sets of possible predecessors of `new` (hashes), the likeliest first, with an explanation for each."""
         yield matches.get(new.hash, set()), Explanation(spec=new)
         yield alike.get(_identity(new), ()), Explanation(spec=new, is_beside=True)
         for is_paired in (True, False):
@@ -345,7 +345,7 @@ class Impact(Struct, frozen=True, kw_only=True):
 
 
 def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[str, tuple[str, ...]]) -> Impact:
-    """Count the specs in `nodes` that depend, even indirectly, on the hashes `asked`; `stacks_of`: stacks by hash."""
+    """Count specs in `nodes` that depend, even indirectly, on the hashes `asked`; `stacks_of` has stacks by hash."""
     names: dict[str, str] = {}
     by_dependency: defaultdict[str, list[str]] = defaultdict(list)
     for node in nodes:

@@ -281,7 +281,7 @@ def find_best(
 
 
 def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
-    """Return the greatest number of hashes at once before `end` and the last span with it; `spans`: a list per hash."""
+    """Return the greatest number of `spans` (a list for each hash) at once before `end`, and the last span with it."""
     changes = Counter[int]()
     for of_hash in spans:
         for first, last in joined(of_hash):

@@ -123,7 +123,7 @@ def when_table(answer: When, is_for_people: bool) -> Table:
 
 
 def baseline_of(index: Index, package: int, tag: int) -> int | None:
-    """Return the revision with the first readable version of a document (ids) if its specs may be older, else None."""
+    """Return the revision that first had a readable document of these ids if its specs may be older; otherwise None."""
     query = "SELECT baseline FROM document WHERE package = ? AND tag = ?"
     return next((number for (number,) in index.rows(query, (package, tag))), None)
 
@@ -212,7 +212,7 @@ def find_log(index: Index, tag: str, package: str | None, since: int, until: int
 
 
 def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
-    """Return revisions with changes or unreadable documents; `values`: `since`, `until`, ids of `tag` and `package`."""
+    """Return the revisions that changed specs or had an unreadable document; `values` has the SQL parameters."""
     of_tag = "tag = :tag AND revision > :since AND revision <= :until"
     if values["package"] is None:
         changed = f"SELECT DISTINCT revision FROM tally WHERE {of_tag}"  # noqa: S608  our own text, as below
@@ -317,7 +317,10 @@ class Churn(Struct, frozen=True, tag_field="schema", tag="cachewatch.churn/1"):
 
 
 def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most: int | None = None) -> Churn:
-    """Count what came to or left `tag` after `since`, up to `until`, by "package" or "stack", in `most` rows."""
+    """Count the specs that `tag` gained and lost after revision `since`, up to `until`, for each package or stack.
+
+    `by` is "package" or "stack"; `most` is the greatest number of rows, or None for all.
+    """
     values = {"tag": index.known_id("tag", tag), "since": max(since, 0), "until": until}
     rows = [ChurnRow(*row) for row in index.rows(QUERIES[by], values)]
     begin, revisions = index.point(since) if since >= 0 else None, max(until - max(since, 0), 0)

@@ -54,8 +54,7 @@ _HOLDERS = (
     "FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND (classid::bigint, objid::bigint) = (%s, %s)"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-# The server ends the leader's session, or a transaction that writes, after it was idle for so long, so that a host that
-# stopped keeps the others waiting no longer.
+# How long the leader's session, or a writing transaction, may be idle: a host that stopped must not block the others.
 _LEADERS_PAUSE, _WRITERS_PAUSE = "20s", "15s"
 # Long enough for the server to end the session of a process that ended.
 _LEADERS_PATIENCE, _IS_LOCKED = "2s", "55P03"

@@ -71,7 +71,7 @@ def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
 
 
 def _fallen(totals: Totals) -> Mapping[str, tuple[str, int]]:
-    """Return, for stacks with less than half of their usual number of specs, a text and since which revision."""
+    """Return, for each stack with less than half of its usual number of specs, a text and the revision since when."""
     fallen = {}
     for stack, counts in sorted(totals.stacks.items()):
         usual = round(median([count for count in counts if count] or [0]))

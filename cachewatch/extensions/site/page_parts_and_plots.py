@@ -80,7 +80,7 @@ def bars(places: Sequence[float], values: Sequence[int], top: int) -> str:
 
 
 class Link(Struct, frozen=True):
-    """A text and the address to which it links; if this is "", the text is no link."""
+    """A text and the address to which it links; if the address is "", the text is no link."""
 
     text: str
     address: str = ""

@@ -193,7 +193,7 @@ class ContentsReader:
             yield tag, move
 
     def _histories(self, steps: Mapping[str, list[PackageStep]], last: Mapping[str, int]) -> Iterator[PackageHistory]:
-        """Yield each package's history, from the last build if unchanged; `last`: the revision that changed it last."""
+        """Yield each package's history, the last build's if unchanged; `last` has the revision of its last change."""
         known = {one.package: one for one in self._known.past.packages}
         versions = restored.unread_versions(self._index, self._tag, self._until)
         unread = {package: n for package, n, *_ in versions if n >= self._begin and self._packages(package)}
