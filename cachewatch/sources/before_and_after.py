@@ -69,7 +69,7 @@ def _file_of(repository: "Repository", name: str) -> Listing | None:
 
 
 def _list_revision(repository: "Repository", name: str, others: list[Listing], wanted_tag: Wanted) -> list[Listing]:
-    """Return listings of the revision `name`: its own tag, else the only tag of `others`, else all wanted tags."""
+    """Return listings of revision `name`: of the tag it names, else the only one of `others`, else all wanted tags."""
     from cachewatch.git.revision_names_and_times import resolve  # noqa: PLC0415  as above
     from cachewatch.git.tags_and_documents import list_revision, tags_of  # noqa: PLC0415  as above
 

@@ -174,7 +174,7 @@ def identified(name: str, content: bytes) -> tuple[str, str | None]:
 
 
 def title_of(listing: Listing) -> str:
-    """Return the package that a single document, `listing`, names in its text; "" if it names none or is unreadable."""
+    """Return the package that the one document in `listing` names in its text; "" if it names none or is unreadable."""
     contents = list(listing.reader.read(listing.blobs.values()))
     claim = claim_of(contents[0]) if contents and isinstance(contents[0], bytes) else None
     return claim.title if claim else ""
@@ -324,7 +324,7 @@ def _renamed(name: str, documents: Mapping[str, str]) -> Iterator[Diagnostic]:
 
 
 def _claim(path: str) -> Claim | str | None:
-    """Return the package and tag that the file `path` names; None if it is no document; a text if it is unreadable."""
+    """Return the package and tag that the file `path` names; None if it is no document; why, if it is unreadable."""
     try:
         return claim_of(read_beginning(path, MAX_BYTES, opening=b"---"))
     except OSError as error:

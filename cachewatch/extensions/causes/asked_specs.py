@@ -218,10 +218,10 @@ Meaning = tuple[str, frozenset[str] | None]  # a package, and those of its hashe
 def find_asked(
     repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str
 ) -> tuple[Meaning, Revision | None, Revision]:
-    """Return what `text` means in `tag`, and two revisions: `between`, or the last that added the specs and its parent.
+    """Return what `text` means in `tag`, and the two revisions to compare, the older first.
 
-    The older comes first; it is None if the first revision has the specs already. If `between` is None, `rev` is the
-    newest to search. Raises UnknownRevision if `tag` never had what `text` means.
+    They are those in `between` or, if it is None, the last revision up to `rev` that added the specs, and its parent:
+    None if the first revision has them. Raises UnknownRevision if `tag` never had what `text` means.
     """
     after = resolve(repository, between[1] if between else rev)
     tag = after.tag or tag

@@ -206,7 +206,7 @@ def _find_of_environment(
     folders: tuple[Path, ...],
     replaced: Sequence[tuple[str, str, str]],
 ) -> Mapping[str, Causes]:
-    """Return causes by hash in `lock_file`, found in `tags`; `replaced` has package, this hash and one in a tag."""
+    """Return why specs of `lock_file` have other hashes in `tags`, by hash; `replaced`: package, hash, other hash."""
     with closing(Repository(Path(git_dir))) as repository:
         recorded = [graph for tag in tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
         if not recorded:

@@ -107,7 +107,7 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
 
 
 def _rows_of_one(index: Index, beginning: str, tags: Sequence[str]) -> tuple[str, list[_Presence]]:
-    """Return the only hash in `tags` that begins with `beginning`, and its rows. Raises UsageError if none or many."""
+    """Return the one hash in `tags` that begins with `beginning`, and its index rows. Raises UsageError if not one."""
     if len(beginning) < _FEWEST_LETTERS:
         raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
     low, high = prefix_range(beginning)
