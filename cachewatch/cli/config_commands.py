@@ -27,8 +27,8 @@ from cachewatch.config.reading_showing_warnings import (
     shown_values,
     usual_config,
 )
-from cachewatch.config.schedules_and_dates import Schedule, duration_in_words, minute, parse_when, second
-from cachewatch.config.settings_and_subscriptions import Config, Match, quiet_until
+from cachewatch.config.schedules_and_dates import Schedule, duration_in_words, minute, parse_when, quiet_until, second
+from cachewatch.config.settings_and_subscriptions import Config, Match
 from cachewatch.config.sources_and_channels import Source
 from cachewatch.config.value_types_and_secrets import parse_mail
 from cachewatch.core.escaping_and_mentions import safe, safe_lines

@@ -21,8 +21,8 @@ from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.shared_options_and_filters import completing
 from cachewatch.cli.terminal import format_option, is_on_terminal, palette, say, tell, warn, write_lines, write_text
 from cachewatch.config.reading_showing_warnings import read_config
-from cachewatch.config.schedules_and_dates import minute
-from cachewatch.config.settings_and_subscriptions import Config, quiet_until
+from cachewatch.config.schedules_and_dates import minute, quiet_until
+from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.sources_and_channels import FileConfig, MailConfig, Source, WebhookConfig
 from cachewatch.core.escaping_and_mentions import markup, plain_lines, safe
 from cachewatch.errors import AnotherInstance, SourceError, TemplateError, UsageError

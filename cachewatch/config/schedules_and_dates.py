@@ -1,4 +1,4 @@
-"""Times as people write and read them: schedules, durations, sizes and dates.
+"""Times as people write and read them: schedules, quiet times, durations, sizes and dates.
 
 A schedule is a set of crontab lines. The library cronsim evaluates them all, with their days, months and daylight
 saving time. A time of day that the clock skips in spring is due at the end of the gap; one that occurs twice in autumn
@@ -7,8 +7,10 @@ is due once.
 
 import re
 from calendar import monthrange
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
+from typing import Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -40,6 +42,36 @@ class Schedule(Struct, frozen=True, kw_only=True):
     def in_words(self) -> str:
         """Return the schedule in words, with its time zone."""
         return f"{self.words} ({self.zone})" if self.lines else self.words
+
+
+class Quiet(Protocol):
+    """A time in which no digest is made: `days` of the week (Monday is 0; none: all) from `start` to before `end`."""
+
+    days: frozenset[int]
+    start: datetime | None
+    end: datetime | None
+
+
+def quiet_until(quiets: Iterable[Quiet], moment: datetime, zone: str) -> datetime:
+    """Return the first moment from `moment` on that is not quiet; days of the week are in the time zone `zone`."""
+    quiets = tuple(quiets)
+    limit = moment + timedelta(days=3650)  # so that nothing waits for ever if quiet times never end
+    while moment < limit and (ends := [end for quiet in quiets if (end := _end_after(quiet, moment, zone))]):
+        moment = max(ends)
+    return moment
+
+
+def _end_after(quiet: Quiet, moment: datetime, zone: str) -> datetime | None:
+    """Return the end of the quiet time (or quiet day in `zone`) around `moment`; None if `moment` is not quiet."""
+    if (quiet.start and moment < quiet.start) or (quiet.end and moment >= quiet.end):
+        return None
+    if not quiet.days:
+        return quiet.end
+    today = moment.astimezone(ZoneInfo(zone)).date()
+    if today.weekday() not in quiet.days:
+        return None
+    midnight = datetime.combine(today + timedelta(days=1), time(), tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    return min(midnight, quiet.end) if quiet.end else midnight
 
 
 def check_zone(name: str) -> str:

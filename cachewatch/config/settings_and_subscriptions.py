@@ -3,14 +3,14 @@
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo, create_model, model_validator
 
-from cachewatch.config.schedules_and_dates import check_zone, parse_days, parse_when
+from cachewatch.config.schedules_and_dates import check_zone, parse_days, parse_when, quiet_until
 from cachewatch.config.sections import ConfigContext, ConfigSection, checked, key, mistake, not_in_file, unknown
 from cachewatch.config.sources_and_channels import MAIL_TYPES, Channels, Sources
 from cachewatch.config.value_types_and_secrets import (
@@ -311,27 +311,6 @@ class QuietTime(ConfigSection):
         if self.start and self.end and self.start >= self.end:
             raise mistake("ends before it begins; write the earlier date at `from:`")
         return self
-
-    def end_after(self, moment: datetime, zone: str) -> datetime | None:
-        """Return the end of the quiet time (or quiet day in `zone`) around `moment`; None if `moment` is not quiet."""
-        if (self.start and moment < self.start) or (self.end and moment >= self.end):
-            return None
-        if not self.days:
-            return self.end
-        today = moment.astimezone(ZoneInfo(zone)).date()
-        if today.weekday() not in self.days:
-            return None
-        midnight = datetime.combine(today + timedelta(days=1), time(), tzinfo=ZoneInfo(zone)).astimezone(UTC)
-        return min(midnight, self.end) if self.end else midnight
-
-
-def quiet_until(quiets: Iterable[QuietTime], moment: datetime, zone: str) -> datetime:
-    """Return the first moment from `moment` on that is not quiet; days of the week are in the time zone `zone`."""
-    quiets = tuple(quiets)
-    limit = moment + timedelta(days=3650)  # so that nothing waits for ever if quiet times never end
-    while moment < limit and (ends := [end for quiet in quiets if (end := quiet.end_after(moment, zone))]):
-        moment = max(ends)
-    return moment
 
 
 def _check_quiets(quiets: tuple[QuietTime, ...], info: ValidationInfo) -> tuple[QuietTime, ...]:

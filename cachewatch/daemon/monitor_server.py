@@ -18,7 +18,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from cachewatch import __version__
-from cachewatch.config.settings_and_subscriptions import quiet_until
+from cachewatch.config.schedules_and_dates import quiet_until
 from cachewatch.errors import CachewatchError
 from cachewatch.operators.status_problems_explanations import ChannelStatus, find_problems, read_status
 from cachewatch.report.words import number

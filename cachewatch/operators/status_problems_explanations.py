@@ -12,8 +12,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.schedules_and_dates import parse_when
-from cachewatch.config.settings_and_subscriptions import Config, Match, Silence, quiet_until
+from cachewatch.config.schedules_and_dates import parse_when, quiet_until
+from cachewatch.config.settings_and_subscriptions import Config, Match, Silence
 from cachewatch.config.sources_and_channels import MailConfig
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.kinds_and_specs import Document

@@ -14,7 +14,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.settings_and_subscriptions import quiet_until
+from cachewatch.config.schedules_and_dates import quiet_until
 from cachewatch.core.advice.waits_and_reminders import A_MONTH, series_or_tag
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs

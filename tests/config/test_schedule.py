@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cachewatch.config.schedules_and_dates import Schedule, check_zone, parse_days, parse_when
-from cachewatch.config.settings_and_subscriptions import QuietTime, quiet_until
+from cachewatch.config.schedules_and_dates import Schedule, check_zone, parse_days, parse_when, quiet_until
+from cachewatch.config.settings_and_subscriptions import QuietTime
 from cachewatch.errors import ConfigError
 
 # A gap at 02:00 in the north, one of half an hour in the south, gaps and folds at midnight, none at all.

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cachewatch.config.reading_showing_warnings import read_config
-from cachewatch.config.schedules_and_dates import as_datetime, parse_days, parse_when
-from cachewatch.config.settings_and_subscriptions import QuietTime, quiet_until
+from cachewatch.config.schedules_and_dates import as_datetime, parse_days, parse_when, quiet_until
+from cachewatch.config.settings_and_subscriptions import QuietTime
 from cachewatch.core.comparison.package_changes import compare
 from cachewatch.documents.front_matter_and_limits import read_tags_file
 from cachewatch.documents.records_parsing_diagnostics import parse
