@@ -193,10 +193,11 @@ def _newest(source_health: SourceHealth) -> datetime | None:
     return min(filter(None, (source_health.revision_time, source_health.changed_at)), default=None)
 
 
-def longest_pause(repository: Repository, newest: Revision) -> timedelta | None:
-    """Return the longest usual time between commits, from the last ten with dates; None if fewer than four have."""
+def longest_pause(repository: Repository, newest: Revision, stale_after: timedelta) -> timedelta:
+    """Return the longest usual time between commits, from the last ten with dates; `stale_after` if one alone has."""
     times = (each.time for each in back_from(repository, newest.commit))
     known = sorted(islice((time for time in times if time is not None and time != LATEST), 10))
     intervals = sorted(b - a for a, b in pairwise(known))
     # Three times the upper quartile, so that neither gaps nor commits in quick succession matter.
-    return max(3 * intervals[len(intervals) * 3 // 4], timedelta(days=1)) if len(intervals) >= 3 else None
+    usual = [3 * each for each in intervals[len(intervals) * 3 // 4 :][:1]]
+    return max([timedelta(days=1) if len(intervals) >= 3 else stale_after, *usual])

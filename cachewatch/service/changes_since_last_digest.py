@@ -436,7 +436,7 @@ def compare_source(
             returns=Returns(repository, source.name, stream.name, newest, state.remembered),
             isolation=isolation,
             health=state.sources[source.name],
-            longest_pause=longest_pause(repository, newest) or source.stale_after,
+            longest_pause=longest_pause(repository, newest, source.stale_after),
             environment=environment,
         )
         return opened.compare()

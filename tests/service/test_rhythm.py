@@ -39,8 +39,8 @@ def test_a_month_without_news_is_a_gap_where_it_is_published_weekly(site: Site) 
     weeks = [START + number * WEEK - 2 * DAY for number in range(1, 10)]
     *mails, last = weekly_mails(site, [*weeks, weeks[-1] + 4 * WEEK])
     assert GAP.search(last)
-    assert len(mails[4:]) >= 4
-    assert not [text for text in mails[4:] if GAP.search(text) or "nothing new published" in text]
+    assert len(mails) >= 8
+    assert not [text for text in mails if GAP.search(text) or "nothing new published" in text]
 
 
 @pytest.mark.slow
