@@ -216,7 +216,9 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
             else each,
         )
         for each in (*assessment.actions, *assessment.paused, *assessment.quiet)
-        if each.verb is not Verb.LOOK or (each.because in TASKS and not is_snapshot(each.tag))
+        # That there is something else to use is asked for once, when it can be done.
+        if each.verb is not Verb.LOOK
+        or ((each.because in TASKS or each in assessment.paused) and not is_snapshot(each.tag))
         for n, subject in enumerate(each.subjects)
     ]
     # The first time counts, not the last: an action is repeated for a month.

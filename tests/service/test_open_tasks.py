@@ -558,3 +558,12 @@ def test_what_is_asked_again_is_asked_once(made: Made) -> None:
         assert "Still open" not in said
     assert "If you required one for ml only, as an earlier mail asked: a version at least as new is there" in back
     assert "if you use one for aarch64: keep it where it is installed, and require one@1.0 or newer" in back
+
+
+def test_that_there_is_something_else_to_use_is_asked_for_once(made: Made) -> None:
+    """Nobody sees whether readers re-concretized. Where they have to wait first, they are asked when they need not."""
+    had = records([1], stacks=["hep", "root"])
+    old, new = (many(20) | {"one": in_ml(2, versions=["1.1"]) + found} for found in (had, []))
+    asked, later = weeks(made, CONFIG, old, new, new | {"two": in_ml(3)})
+    assert asked.startswith("To do Re-concretize if you use one: other builds or newer versions are there.")
+    assert "e-concretize if" not in later

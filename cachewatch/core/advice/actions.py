@@ -46,7 +46,7 @@ ENVIRONMENT = {
     Because.ENVIRONMENT_GOING: Verb.RECONCRETIZE,
 }
 _MOST_PLACES = 3  # at most so many machines or stacks are named
-TASKS = (*LASTING, Because.OTHER, *LOCK_FILES)
+TASKS = (*LASTING, *LOCK_FILES)
 # Statements on builds that others replaced: first those that count even if they are not reported.
 _QUIET = (
     StatementKind.RETIRED,
@@ -298,7 +298,7 @@ def while_waiting(
         elif action.because in ENVIRONMENT:
             (now if action.because is Because.ENVIRONMENT_LAST else later).append(action)
         else:
-            can_wait = action.because in TASKS and (action.source, action.tag) in places
+            can_wait = action.because in (*TASKS, Because.OTHER) and (action.source, action.tag) in places
             (later if can_wait else now).append(action)
     return now, later
 
