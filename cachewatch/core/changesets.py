@@ -49,7 +49,7 @@ class Blob(Struct, frozen=True, gc=False):
 
 
 class DocumentPair(Struct, frozen=True, gc=False):
-    """The documents of a package in the two states; at most one of them is None."""
+    """The documents of one package in two states; one of them is None if its state does not have the package."""
 
     package: str
     before: Blob | None
@@ -75,7 +75,7 @@ class Listing(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """The documents of one tag that differ, selected or not, because the tag is judged as a whole."""
+    """The documents that differ in one tag: of all packages, selected or not, because the tag is judged as a whole."""
 
     all_documents: tuple[DocumentPair, ...]  # sorted by package
     takes: Callable[[str], bool]  # tells whether a package is selected
@@ -97,12 +97,12 @@ class Difference(Struct, frozen=True, kw_only=True):
 
     @property
     def packages(self) -> PackageCounts:
-        """The numbers of selected packages; `changed` and `rebuilt_only` are 0, because nothing is compared yet."""
+        """The numbers of selected packages; `changed` and `rebuilt_only` are 0 until documents are compared."""
         return _counts(self.documents, sum(map(self.takes, self.unchanged_packages())))
 
     @property
     def all_packages(self) -> PackageCounts:
-        """The numbers of all packages, selected or not, as in `packages`."""
+        """The numbers of all packages, selected or not; `changed` and `rebuilt_only` are 0, too."""
         return _counts(self.all_documents, len(self.unchanged_packages()))
 
     @property
@@ -147,17 +147,17 @@ Content = bytes | str  # of a blob; a text is the reason why it cannot be read
 
 
 class Reader(Protocol):
-    """Reads the contents of documents from a source, in order."""
+    """Reads the contents of documents from a source, in the order in which they are requested."""
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
-        """Yield the bytes of each blob, in order, or a text that says why it is unreadable. Raises SourceError."""
+        """Yield, for each of `blobs`, its bytes or a text that says why it is unreadable. Raises SourceError."""
 
     def reopened(self) -> "Reader":
         """Return another reader of the same blobs, for another process."""
 
 
 class Readers(Struct, frozen=True):
-    """The readers of the two sides, often the same one."""
+    """The reader of the earlier state and that of the later state of a comparison; often both are one object."""
 
     before: Reader
     after: Reader
@@ -169,7 +169,7 @@ class Readers(Struct, frozen=True):
 
 
 class Tally(Struct):
-    """The totals of the selected packages of a tag, and facts about the whole tag (`seen`) to make statements from."""
+    """The totals of the selected packages of a tag and, for statements, facts about the whole tag (`seen`)."""
 
     specs: SpecCounts = field(default_factory=SpecCounts)
     changed: int = 0
@@ -184,7 +184,7 @@ class Tally(Struct):
     held: list[tuple[str, frozenset[Kind], "Batch"]] = field(default_factory=list)
 
     def note(self, change: PackageChange, items: Sequence[Items]) -> None:
-        """Record the change of a selected package, reported or not; keep `items` if not all of the tag is selected."""
+        """Record `change`, of a selected package, reported or not; store its `items` unless everything is selected."""
         self.kinds |= change.kinds
         self.before += change.counts.before
         if self.selected is not None:
@@ -212,7 +212,7 @@ class Tally(Struct):
 
 
 def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple[Event, ...]:
-    """Return the events of a tag: `tag_event`, if given, then those of statements on the tag and of their effects."""
+    """Return the events of a tag: `tag_event` (unless None), then those of statements on the tag and their effects."""
     events = [tag_event] if tag_event else []
     for one in statements:
         if one.kind.is_of_tag and one.kind not in _NO_EVENTS:
@@ -303,12 +303,12 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def tag(self) -> str:
-        """The name of the tag; if neither side has a tag, the name of the later side."""
+        """The name of the tag; if no side has a tag, the name of the later side."""
         return self.after.tag or self.before.tag or self.after.name
 
     @property
     def tag_event(self) -> Event | None:
-        """The event that the tag was added or removed; None if it was neither, or if no package of it is selected."""
+        """The event that the tag was added or removed; None if neither, or if no package of the tag is selected."""
         found = (event for event in self.events if event.kind in _TAG_EVENTS and (event.packages or not self.is_part))
         return next(found, None)
 
@@ -355,7 +355,7 @@ class Changeset(Struct, dict=True, eq=False):
     explain: Callable[[], Sequence[Explanation]] | None = None  # explains rebuilt specs, if requested
 
     def collected(self) -> Iterator[Any]:
-        """Compare the packages in batches; yield the collected parts of each batch, and then those of `report.late`."""
+        """Compare packages in batches; yield the collected parts of each batch, then those in `report.late`."""
         for tally, collected in self._batches:
             self.tally.join(tally)
             yield self._convert(collected)

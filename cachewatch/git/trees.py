@@ -186,9 +186,10 @@ def document_of(repository: Repository, folder: str, tree: str | None, package: 
 
 
 def listing(repository: Repository, name: str | None, *, is_limited: bool = True) -> TreeEntries:
-    """Return the entries, by name, of the tree that `name` means to git; {} if `name` is None or means no tree.
+    """Return the entries, by file name, of the tree `name`: an id, or an expression of git such as `v1.0:folder`.
 
-    Raises SourceError if `name` is an id and the tree is missing, or if `is_limited` and it has too many entries.
+    Return {} if `name` is None or names no tree. Raises SourceError if `name` is an id and the object is missing, or if
+    the tree has too many entries and `is_limited`.
     """
     if isinstance(name, MadeTree):
         return name.entries

@@ -66,7 +66,7 @@ def is_loopback(host: str) -> bool:
 
 
 def origin(url: str) -> tuple[str, str | None, int | None]:
-    """Return scheme, host and port of `url`, which together identify a server; the port may be the default one."""
+    """Return scheme, host (or None) and port of `url`; without a port, the default of the scheme (or None)."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
 

@@ -232,7 +232,7 @@ _OWN_EFFECTS = {
 
 
 def _block_of_tag(chosen: Chosen, report: Report, asked: Requested) -> Block:
-    """Return the block of `chosen`, a statement about the whole tag."""
+    """Return the block for the statement of `chosen`, which is about the whole tag; `asked` limits its names."""
     statement, packages = chosen.statement, chosen.packages
     parts = [number(len(packages), "package"), signed(chosen.counts)] if packages else []
     if statement.kind in OF_VALUES:

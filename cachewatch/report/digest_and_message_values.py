@@ -208,7 +208,7 @@ def newest_day(report: Report) -> str:
 
 
 def _known(known: Known, remembered: Remembered, now: datetime) -> Known:
-    """Return `known` with the actions and suspicious losses of `remembered`; `now` decides which ones are repeated."""
+    """Return `known` with the facts in `remembered` added; the time `now` decides which open actions are repeated."""
     since = {(one.source, Verb(one.verb), one.subject): one.since for one in remembered.actions}
     tasks = [(replace(one.task, since=one.since), one.is_repeated(now)) for one in remembered.actions if one.task]
     return replace(

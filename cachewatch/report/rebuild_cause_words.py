@@ -181,7 +181,7 @@ def _node_json(node: GraphNode) -> dict[str, Any]:
 
 
 def explained_json(package: str, found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return explanations of rebuilt specs of a package as JSON; `is_recorded`: are there dependency graphs?"""
+    """Return as JSON why specs of `package` were rebuilt, and `is_recorded`: whether dependency graphs exist."""
     answers = [_explanation_json(one) for one in found]
     if len(answers) == 1:
         return _encoded({"recorded": is_recorded, **answers[0]})
@@ -196,7 +196,7 @@ def _explanation_json(one: Explanation) -> dict[str, Any]:
 
 
 def night_json(found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return the causes of all rebuilt specs in `found` as JSON; `is_recorded`: are there dependency graphs?"""
+    """Return as JSON the causes of all rebuilt specs in `found`, and `is_recorded`: whether dependency graphs exist."""
     return _encoded({"recorded": is_recorded, "causes": attributed_json(found)})
 
 

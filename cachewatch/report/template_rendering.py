@@ -65,7 +65,7 @@ def fill(text: str, first: str = "", rest: str = "", width: int = 78) -> str:
 
 
 def arrows(text: str) -> str:
-    """Return `text` with real arrows instead of `->`; no line begins with one."""
+    """Return `text` with real arrows instead of `->`; if it is wrapped into lines, no line begins with an arrow."""
     return text.replace(" -> ", "\u00a0\u2192 ")
 
 

@@ -180,7 +180,7 @@ def _beside(line: Line, most: int) -> Iterator[str]:
 
 
 def _without(line: Line, most: int) -> str:
-    """Return the variants that an up- or downgraded package has lost, `no longer with +mpi in e4s`; "" if none."""
+    """Return what variants an up- or downgrade lost, `no longer with +mpi in e4s`, or ""; `most` limits the names."""
     stacks = {place.stack for place in line.story.places}
     wheres = dict.fromkeys(own for _, own in line.without)
     parts = [

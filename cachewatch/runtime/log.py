@@ -97,7 +97,7 @@ _timestamp = TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True, key="time")
 
 
 def _note(_logger: Any, _method: str, fields: EventDict) -> EventDict:
-    """Return the fields of a log record of `logging` as those of an event named `note`."""
+    """Change the `fields` of a record of the module `logging` into those of an event named `note`, and return them."""
     fields["said"] = fields["event"]
     fields["event"] = _NOTE
     failure = fields.pop("exc_info", None)

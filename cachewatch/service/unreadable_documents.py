@@ -74,9 +74,9 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
-        """Return which documents are unreadable after the tags in `gaps` were compared, with the result `news`.
+        """Return which documents are unreadable or settled once `gaps` were compared; `news` is the result.
 
-        Some packages were compared with revisions in `bases` or, where these are unreadable, in `earlier`.
+        `bases`, for documents in `known`, and `earlier`, for others, have the older revisions compared instead.
         """
         left = {tag: entries for tag, entries in self.known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}

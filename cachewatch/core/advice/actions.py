@@ -87,16 +87,16 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
 
 
 def _about(task: Action, needs: Collection[Need], others: Collection[Need]) -> Action:
-    """Return `task` for the builds `needs` alone, with machines or stacks named so that `others` are not meant."""
+    """Return `task` reduced to the builds `needs`; the machines or stacks that it names exclude the builds `others`."""
     is_fall = all(need.stack for need in needs)  # these stacks had become older before they lost it
     because = Because.DOWNGRADED if is_fall else Because.PRUNED if task.is_everywhere else task.because
     return replace(task, because=because, needs=tuple(needs), machine=_places(needs, others), is_everywhere=False)
 
 
 def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[Need, ...]]:
-    """Return the builds for which `task` is still needed, and those of machines or stacks that no longer need it.
+    """Return two groups of the builds of `task`: those that still need it, and those in places where none needs it.
 
-    Builds that still need it have the present names of renamed stacks.
+    Builds of the first group that are in renamed stacks get the new names of these.
     """
     standing = {need: known.left.get((task.source, task.tag, need)) for need in task.needs}  # None if it is unchanged
     now = {need: need if found is None else found.need for need, found in standing.items()}
@@ -107,7 +107,7 @@ def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[
 
 
 def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
-    """Return in words the machines or stacks of the builds `needs`, so that the builds `others` are not meant."""
+    """Return, in words, the machines or stacks of the builds `needs`, so that the words exclude the builds `others`."""
     stacks, targets = {one.stack for one in others}, {one.target for one in others if not one.stack}
     whole = {one.target for one in needs if not one.stack}
     return machines_named(
@@ -122,7 +122,8 @@ def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
 def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ...]:
     """Return the packages that readers were asked to require, copy or build (see `known`) and no longer need to.
 
-    Each is paired with "" or, if the present `actions` still name it, with the machines or stacks that have it again.
+    Each is paired with "" or, if `actions`, which are the present ones, still name it, with the machines or stacks that
+    have the package again.
     """
     asked = {name for one in (*known.tasks, *known.quiet) if one.is_requirement or one.is_copy for name in one.names}
     asked |= {name for _, verb, name in known.since if verb is Verb.BUILD}
@@ -137,9 +138,9 @@ def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ..
 
 
 def replaced_versions(tag: str, statements: Collection[Statement], *, is_wait_over: bool) -> Iterator[str]:
-    """Yield the old versions, such as `hdf5 1.14.5`, of which places of a tag, upgraded or not, have no specs any more.
+    """Yield each old version (`hdf5 1.14.5`) of which a place in `tag`, upgraded or pruned, has no specs any more.
 
-    Packages that are back were reported as lost, and do not count. If readers had to wait (`is_wait_over`), they do.
+    Versions of a package that was lost and is back are left out, unless readers had to wait until now (`is_wait_over`).
     """
     for one in statements:
         for line in one.lines if one.kind in _BY_OLD_VERSION else ():
@@ -160,8 +161,8 @@ def outdated_packages(
 ) -> Iterator[str]:
     """Yield packages whose builds in lock files may be gone, except for what `replaced_versions` yields.
 
-    Losses that readers must know about do not count, because they have actions of their own. `hidden` are statements
-    that are not reported; in these, packages in `silenced` do not count. `is_wait_over` is as for `replaced_versions`.
+    Losses that readers must know about are left out, because they have actions of their own. `hidden` are statements
+    that are not reported; in these, packages in `silenced` do not count. `is_wait_over`: see `replaced_versions`.
     """
     returned = [one for one in statements if one.kind is StatementKind.RETURNED and not is_wait_over]
     quiet = ((one, silenced) for one in hidden if one.kind in _QUIET)
@@ -180,7 +181,7 @@ def outdated_packages(
 
 
 def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:
-    """Tell whether the package of `line` was reported as lost and, by the `statements` on `tag`, is back."""
+    """Tell whether the package of `line` was reported as lost and is back now, as one of `statements` on `tag` says."""
     places = {name_of(place) for place in line.story.places}
     for one in statements:
         if one.kind is StatementKind.RETURNED and line.package in one.packages:
@@ -192,9 +193,9 @@ def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:
 
 
 def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
-    """Return `action` with more builds: those of the open actions `tasks` that `action` asks for again.
+    """Return `action` with more builds: those of the open actions `tasks` that `action` asks for, too.
 
-    Only actions whose cause is in PLACED get any. After a downgrade, the newer of both versions is required.
+    Only an action whose cause is in PLACED gets any. After a downgrade, the newer version of a build is required.
     """
     asked = [need for one in tasks if action.because in PLACED for need in _again(one, [action])]
     if action.because is not Because.DOWNGRADED:
@@ -212,20 +213,20 @@ def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
 
 
 def _again(task: Action, actions: Iterable[Action]) -> list[Need]:
-    """Return the builds of the open action `task` for which one of `actions` asks, too."""
+    """Return those builds of the open action `task` for which one of `actions` asks, too."""
     alike = [one for one in actions if one.source == task.source and one.tag == task.tag]
     return [need for need in task.needs if any(one.covers(replace(task, needs=(need,))) for one in alike)]
 
 
 def without_asked_again(task: Action, actions: Collection[Action]) -> Action:
-    """Return the open action `task` without builds for which `actions` ask again; unchanged if none would be left."""
+    """Return the open action `task` without builds for which `actions` ask, too; unchanged if none would be left."""
     again = _again(task, actions)
     needs = [need for need in task.needs if need not in again]
     return _about(task, needs, again) if again and needs else task
 
 
 def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Action]:
-    """Yield actions for builds that `tasks` asked to copy and that, by `known`, are pruned with nothing as new left."""
+    """Yield actions for builds that `tasks` asked to copy and that are pruned, with nothing as new left (`known`)."""
     for copied in joined(task for task in tasks if task.is_copy):
         left = still_to_do(copied, known)
         standing = {need: known.left.get((copied.source, copied.tag, need)) for need in copied.needs}
@@ -237,7 +238,7 @@ def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Actio
 
 
 def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[Action]:
-    """Yield the actions `looks` without packages for which `tasks` already ask, for the same cause in another tag."""
+    """Yield the actions `looks` without packages for which `tasks` already ask for the same cause in another tag."""
     tag_of = {(one.because, one.source, name): one.tag for one in tasks for name in one.names}
     for look in looks:
         kept = look.because is Because.GONE and is_snapshot(look.tag)  # reported for each snapshot
@@ -247,7 +248,7 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
 
 
 def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Action]:
-    """Yield `tasks`, joined if only their packages differ; their `others` are now settled packages of `asked`."""
+    """Yield `tasks`, joined if only packages differ; `others` become the packages in `asked` that are settled."""
 
     def apart(one: Action) -> Action:
         return replace(one.only(()), others=() if one.because in LASTING else one.others)
@@ -304,7 +305,7 @@ def while_waiting(
 
 
 def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag], *, is_new: bool) -> Iterator[Action]:
-    """Yield actions on binaries in `own` that became worse if `is_new`, else on the others; none if `own` is None."""
+    """Yield the actions on binaries in `own` that newly became worse (`is_new`) or on the others; none for None."""
     if own is None:
         return
     source, tag = (tags[0].source, tags[0].tag) if len(tags) == 1 else ("", "")
@@ -335,7 +336,7 @@ def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
 
 
 def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the packages of `pin` that the newest snapshot lacks, and those it has in other builds or versions."""
+    """Return packages of `pin` that the newest snapshot lacks, and those of which it has other builds or versions."""
     if pin.move is not None:
         removed = pin.move.removed
         gone, other = (
@@ -350,7 +351,7 @@ def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
-    """Yield the actions that follow from `facts`; if `has_environment`, only for removed tags and confirmed losses."""
+    """Yield actions that follow from `facts`; with `has_environment`, only on removed tags and confirmed losses."""
     groups: dict[tuple[Because, str, str, str, LossClass | None], list[tuple[Fact, Sequence[str]]]] = {}
     for fact in facts:
         statement, because = fact.statement, _because(fact)
@@ -396,7 +397,7 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
 
 
 def _moved_to(statement: Statement) -> str:
-    """Return the systems or targets (`ubuntu26.04`) to which lost packages migrated; "" if no package did."""
+    """Return, in words, the systems or targets to which packages moved that are gone elsewhere; "" if none is."""
     is_migration = statement.kind is StatementKind.MIGRATION
     gone = [lost for lost in statement.losses if lost.loss and lost.loss.loss_class is LossClass.GONE and is_migration]
     now = {on for lost in gone for on, _ in lost.moved_to if on.partition(" (")[0] in statement.after}
@@ -406,7 +407,7 @@ def _moved_to(statement: Statement) -> str:
 def needs_of(
     because: Because, worst: LossClass | None, names: Collection[str], statements: Iterable[Statement]
 ) -> Iterator[Need]:
-    """Yield the builds of packages in `names` that were lost with the class `worst` or, if that is None, `because`.
+    """Yield the builds of packages in `names` that were lost with class `worst` (None: the class of `because`).
 
     For DOWNGRADED, yield the builds that became older. For GONE, packages without known builds get version "".
     """
@@ -459,7 +460,7 @@ def _fell_from(line: Line) -> str:
 
 
 def _machine(names: Collection[str], worst: LossClass | Because, statements: Iterable[Statement]) -> str:
-    """Return in words the machines that lost packages in `names` with class `worst`; "" if these differ by package."""
+    """Return, in words, the machines where `names` were lost with class `worst`; "" if they differ by package."""
     machines: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     own = (lost for one in statements for lost in one.losses if lost.loss and lost.loss.loss_class == worst)
     lost_ones = [lost for lost in own if lost.package in names]
@@ -491,7 +492,7 @@ def machines_named(machines: Iterable[tuple[str, str]]) -> str:
 
 
 def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
-    """Yield `look`; if it is about lost or older packages, divided by affected machines or stacks (see `tags`)."""
+    """Yield the action `look`; if it is about lost or older packages, a part for each group of machines or stacks."""
     if look.because not in (Because.GONE, Because.DOWNGRADED):
         yield look
         return
@@ -508,13 +509,13 @@ def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
 
 
 def _gone(package: str, statements: Iterable[Statement]) -> Iterator[OwnedLoss]:
-    """Yield the places and machines that lost `package` and have nothing as new, be it selected or not."""
+    """Yield the places and machines that lost `package` without a build as new left, selected or not."""
     own = (lost for one in statements for lost in one.losses if lost.package == package and not lost.fell_from)
     yield from (lost for lost in own if lost.loss and lost.loss.loss_class is LossClass.GONE)
 
 
 def _where(because: Because, package: str, statements: Iterable[Statement]) -> Iterator[tuple[str, str]]:
-    """Yield (system, target) of machines that lost `package` if `because` is GONE, else ("", stack) where it fell."""
+    """Yield (system, target) of machines that lost `package`, for GONE; else ("", stack) where it became older."""
     if because is Because.GONE:
         yield from map(_machine_of, _gone(package, statements))
         return
@@ -560,7 +561,7 @@ def _because(fact: Fact) -> Because | None:
 
 
 def dated(action: Action, known: Known) -> Iterator[Action]:
-    """Yield `action`, divided by the days when its causes were first reported (see `known`), unless it is to LOOK."""
+    """Yield `action`, unless it is to LOOK, in parts: one for each day when (by `known`) it was first asked for."""
     if action.verb is Verb.LOOK:
         yield action  # nobody can see whether readers did it
         return

@@ -46,7 +46,7 @@ class Need(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> tuple[str, str, str, str]:
-        """The stack and machine that need it."""
+        """The stack that must build the binary, and the platform, system and target that need it; "" for any."""
         return (self.stack, self.platform, self.os, self.target)
 
     @property
@@ -79,13 +79,13 @@ class Environment(Struct, frozen=True, kw_only=True):
 
     @property
     def oses(self) -> frozenset[str]:
-        """The operating systems of its machines; empty if any is possible, because a binary names none."""
+        """The operating systems of its machines; empty if a needed binary names none, so that any is possible."""
         found = frozenset(need.os for need in self.needs)
         return frozenset() if "" in found else found
 
     @property
     def targets(self) -> frozenset[str]:
-        """The targets whose binaries its machines can run; empty if any is possible, because a binary names none."""
+        """The targets whose binaries its machines run; empty if a needed binary names none: then any is possible."""
         found = frozenset(need.target for need in self.needs)
         return frozenset() if "" in found else frozenset().union(*map(spack.runnable, found))
 
@@ -112,7 +112,7 @@ class Resolution(Struct, frozen=True):
 
     @property
     def loss_class(self) -> LossClass:
-        """The class of loss of this binary; `cachewatch coverage`, places and machines use the same classes."""
+        """The class of the loss of this binary, from the same classes as for lost places and machines."""
         if self.is_met and self.after_prune is None:
             return LossClass.KEPT
         if self.is_met or self.after_prune is Nearest.NONE:
@@ -124,7 +124,7 @@ class Resolution(Struct, frozen=True):
 
     @property
     def left(self) -> Nearest:
-        """The nearest build after the next prune, which removes the specs that no stack builds."""
+        """What the cache will have for the needed binary after a prune, which removes specs that no stack builds."""
         return self.after_prune or self.nearest
 
     @property
@@ -134,7 +134,7 @@ class Resolution(Struct, frozen=True):
 
     @property
     def suggestion(self) -> str:
-        """The newest other version for the same machines; empty if there is none."""
+        """The newest other version for the same machines; "" if there is none."""
         return self.versions[-1] if self.versions else ""
 
 
@@ -155,7 +155,7 @@ class Coverage(Struct, frozen=True):
 
 
 class CoverageChange(Struct, frozen=True):
-    """The changes for the binaries of an environment between two states, the most important first in each list.
+    """What changed for the binaries of an environment between two states; in each list, the most important come first.
 
     `before.met - len(removed) + len(added) == after.met`.
     """
@@ -202,14 +202,14 @@ def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
 
 
 def _is_better(mine: Resolution, other: Resolution) -> bool:
-    """Tell whether only `mine` has a usable build or, if both have one, only `mine` one with the needed variants."""
+    """Tell whether only `mine` has a usable build or, if both have one, only `mine` has the needed variants."""
     if Nearest.NONE in (mine.nearest, other.nearest):
         return mine.nearest is not other.nearest is Nearest.NONE
     return mine.loss_class is LossClass.EQUAL and other.loss_class is LossClass.OTHER
 
 
 def better(mine: Resolution | None, other: Resolution) -> Resolution:
-    """Return what two caches together have for a need; `mine` (or None) is what one has, `other` what the other has."""
+    """Return what two caches together have for a need: `mine` of one (None: nothing known), `other` of the other."""
     if mine is None:
         return other
     best, rest = sorted((mine, other), key=lambda covered: (_place(covered.nearest), len(covered.differs)))
@@ -228,7 +228,7 @@ def better(mine: Resolution | None, other: Resolution) -> Resolution:
 
 
 def best(one: Coverage, other: Coverage) -> Coverage:
-    """Return what two caches together have for an environment; `one` and `other` say what each has."""
+    """Return what two caches together have for an environment; `one` and `other` are what each has alone."""
     return Coverage(one.environment, tuple(map(better, one.needs, other.needs)))
 
 
@@ -314,7 +314,7 @@ def is_runnable(need: Need, spec: Signature | Machine) -> bool:
 
 
 def _differences(need: Need, spec: Signature) -> tuple[str, ...]:
-    """Return the attributes in which a build differs from a need; an unknown attribute does not count."""
+    """Return the attributes in which the build `spec` differs from `need`; unknown attributes do not count."""
     differences = []
     if need.target not in ("", spec.target):
         differences.append(f"target {spec.target}")

@@ -81,12 +81,11 @@ def assess(
     alternative: Alternative | None = None,
     is_unknown: bool = False,
 ) -> Assessment:
-    """Decide what readers should do about the changes in `tags`.
+    """Decide what readers should do about the changes in `tags`, whose statements do not include silenced ones.
 
-    The statements of `tags` are those that are reported, without silenced ones. `environment` says what changed for the
-    watched environment; None if none is watched. `pins` are the snapshots to which readers are pinned, `known` has the
-    facts of earlier digests, and `alternative` is the best snapshot for the environment. `is_unknown` means that the
-    changes in some source are unknown.
+    `environment` has the changes for the watched environment (None: none is watched), `pins` the snapshots to which
+    readers are pinned, `known` the facts of earlier digests, `alternative` the snapshot that is best for the
+    environment. `is_unknown`: the changes in some source are unknown.
     """
     known = known or Known()
     compared = {(tag.source, tag.base): tag.statements for tag in tags}
@@ -181,7 +180,7 @@ CAN_BE_URGENT = frozenset(
 
 
 def is_urgent(statement: Statement, tag: str) -> bool:
-    """Tell whether `statement` on the tag `tag` is urgent; losses of a snapshot never are."""
+    """Tell whether `statement` about the tag named `tag` is urgent; losses of a snapshot never are."""
     if statement.kind is StatementKind.SUSPICIOUS:
         return True
     if statement.kind is StatementKind.PACKAGE_REMOVED and not statement.name:
@@ -193,7 +192,7 @@ _Needed = Iterator[tuple[Requirement, Iterable[Need]]]  # each with builds; it m
 
 
 def _required(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:
-    """Yield versions to require, each with its lost builds, from the environment `own` or, if None, from `actions`."""
+    """Yield versions to require, each with its lost builds: of the environment `own` or, if None, of `actions`."""
     for each in own.of(LossClass.GONE) if own is not None else ():
         yield Requirement(spec=f"{each.need.package}@{each.need.version}{':' if each.suggestion else ''}"), [each.need]
     for action in actions:
@@ -201,7 +200,7 @@ def _required(actions: Iterable[Action], own: EnvironmentState | None) -> _Neede
 
 
 def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:
-    """Yield versions to require in order to copy their last builds, each with these; `own`: the environment or None."""
+    """Yield versions to require so that their last builds can be copied, each with these builds."""
     for one in actions:
         yield from _by_version(one) if one.is_copy else ()
     for each in own.for_cause(Because.ENVIRONMENT_LAST_OTHER) if own is not None else ():
@@ -224,9 +223,9 @@ def _by_version(action: Action) -> _Needed:
 
 
 def _with_homes(found: _Needed, kept: Mapping[Need, Home]) -> tuple[Requirement, ...]:
-    """Return the versions in `found`, each with a snapshot if (by `kept`) snapshots still have all its builds.
+    """Return the versions in `found`, each with a snapshot if, by `kept`, snapshots still have all of its builds.
 
-    Of a version "or newer" (`openmpi@5.8.0:`), the spec then names the oldest version that these snapshots have.
+    A version "or newer" (`openmpi@5.8.0:`) with a snapshot becomes the oldest version that these snapshots have.
     """
     needed: dict[Requirement, list[Need]] = {}
     for asked, needs in found:
@@ -244,14 +243,14 @@ def _with_home(asked: Requirement, needs: Sequence[Need], kept: Mapping[Need, Ho
 
 
 def _order(action: Action) -> tuple[object, ...]:
-    """Return a key that sorts actions by urgency: by verb, new before open ones, copies first, by cause, and by day."""
+    """Return a key that sorts actions: by verb, new before open ones, copies first, by cause, then by day."""
     is_open = action.verb is Verb.LOOK and bool(action.since)
     cause = _CAUSES.index(action.because)
     return (_VERBS.index(action.verb), is_open, not action.is_copy, cause, action.since)
 
 
 def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has_environment: bool) -> Iterator[Fact]:
-    """Yield facts of `tags`, one for equal statements. Omit new or gone `pins` and, if `has_environment`, turnover."""
+    """Yield facts of `tags`, one for equal statements; omit new or gone `pins`, and turnover if `has_environment`."""
     of_pins = {(StatementKind.TAG_REMOVED if pin.is_gone else StatementKind.TAG_ADDED, pin.tag) for pin in pins}
     same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag in tags:
@@ -277,7 +276,7 @@ def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has
 
 
 def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
-    """Return the rank of `statement` by kind and worst loss; if `has_environment`, losses of places do not count."""
+    """Return the rank of `statement`, by kind and worst loss; with `has_environment`, lost places do not count."""
     rank = _RANKS.get(statement.kind, Rank.REST)
     returned = (one for tag in tags for one in tag.statements if one.kind is StatementKind.RETURNED)
     back = {package for one in returned for package in one.packages}
@@ -304,7 +303,7 @@ def _worst(statements: Iterable[Statement]) -> LossClass | None:
 
 
 def state_of(change: CoverageChange, met: frozenset[str], waiting: frozenset[str]) -> EnvironmentState:
-    """Return what the cache has of each binary in `change`; `met` are the hashes of binaries that were ever present.
+    """Return what the cache has of each binary in `change`; `met` has the hashes of binaries that it ever had.
 
     Missing binaries of the packages in `waiting` are left out, because publishing may have failed.
     """

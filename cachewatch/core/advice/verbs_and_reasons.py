@@ -121,7 +121,7 @@ class Pinned(Struct, frozen=True, kw_only=True):
 
 
 class Alternative(Struct, frozen=True):
-    """The snapshot that has most binaries of an environment, how many it `has`, and how many are needed (`of`)."""
+    """The snapshot that has most binaries of an environment; it `has` so many `of` the number that is needed."""
 
     tag: str
     has: int
@@ -129,7 +129,7 @@ class Alternative(Struct, frozen=True):
 
 
 class Home(Struct, frozen=True):
-    """A snapshot that still has a build that the tag lost or may lose or, failing that, the version nearest to it."""
+    """A snapshot that still has a build that a tag lost or may lose, or else the version nearest to that build."""
 
     tag: str
     version: str
@@ -204,7 +204,7 @@ class Action(Struct, frozen=True, kw_only=True):
         return self.names or (self.name,)
 
     def covers(self, task: "Action") -> bool:
-        """Tell whether this action asks again for what `task` asked, for at least the same machines or stacks."""
+        """Tell whether this action also asks for all that `task` asked for, for at least its machines or stacks."""
         if self.because not in PLACED:
             return self.source == task.source and not {*self.subjects}.isdisjoint(task.subjects)
         # What became older and then went, or is back in an older version, is required anew.
@@ -244,7 +244,7 @@ class Action(Struct, frozen=True, kw_only=True):
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """The versions of its builds by package, as `py-numpy@2.2,2.3`; after downgrades, only the oldest."""
+        """The versions of its builds, by package: `py-numpy@2.2,2.3`; after a downgrade, only the oldest of each."""
         had: dict[str, set[str]] = {}
         for need in self.needs:
             had.setdefault(need.package, set()).update(filter(None, [need.version]))
@@ -307,12 +307,12 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
         return bool(self.new or self.change.added or self.change.restored)
 
     def of(self, wanted: LossClass, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
-        """Return binaries of class `wanted`: those that became worse if `is_new`, others if it is False, else all."""
+        """Return binaries of class `wanted`: all (None), those that newly became worse (True), or the others."""
         found = self.by_class.get(wanted, ())
         return tuple(one for one in found if is_new is None or (key_of(one) in self.new) is is_new)
 
     def for_cause(self, wanted: Because, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
-        """Return the binaries that need an action for the cause `wanted`; `is_new` is as for `of`."""
+        """Return the binaries that need an action for the cause `wanted`; for `is_new`, see `of`."""
         return tuple(one for name in self.by_class for one in self.of(name, is_new=is_new) if cause_of(one) is wanted)
 
 
@@ -359,7 +359,7 @@ PLACED = (Because.PRUNED, Because.GONE, Because.DOWNGRADED)  # remembered by mac
 
 
 def cause_of(covered: Resolution) -> Because | None:
-    """Return why something must be done about the needed binary of `covered`; None if nothing must be done."""
+    """Return why readers must do something about the needed binary of `covered`; None if they need not."""
     is_last = covered.left is Nearest.NONE and not covered.has_newer
     if covered.loss_class is LossClass.GOING and is_last:
         return Because.ENVIRONMENT_LAST if covered.is_met else Because.ENVIRONMENT_LAST_OTHER

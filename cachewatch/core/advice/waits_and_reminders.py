@@ -22,7 +22,7 @@ class DepartureKind(StrEnum):
 
 
 class Point(Struct, frozen=True):
-    """A tag in one revision, with the day of the revision (UTC)."""
+    """A tag in one revision, and the day of that revision (UTC)."""
 
     revision: str
     tag: str
@@ -76,7 +76,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
         return tuple(package for package in self.packages if package not in there)
 
     def joined(self, later: "Departure") -> "Departure":
-        """Return this removal combined with `later`, the same removal as a later digest remembers it."""
+        """Return this removal combined with `later`, which is the same removal as seen by a later digest."""
         back: dict[str, set[str]] = {}
         for stream, packages in (*self.back, *later.back):
             back.setdefault(stream, set()).update(packages)
@@ -109,13 +109,13 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
         return f"action regular {self.source} {self.verb} {self.subject}"  # by this word, states know it
 
     def is_repeated(self, now: datetime) -> bool:
-        """Tell whether digests still repeat the action: for 28 days or, if it is lasting, until its cause ends."""
+        """Tell whether digests still repeat the action at `now`: for 28 days or, if lasting, as long as it is open."""
         is_lasting = self.task is not None and (self.task.is_requirement or self.task.because in LOCK_FILES)
         return is_lasting or self.last_repeated >= now - A_MONTH
 
 
 class AnnouncedWave(Struct, frozen=True, kw_only=True, tag="wave"):
-    """A digest's announcement that the next prune removes `count` old builds of a tag."""
+    """The announcement of a digest that the next prune will remove `count` old builds of a tag."""
 
     source: str
     tag: str
@@ -144,7 +144,7 @@ class SeenPin(Struct, frozen=True, kw_only=True, tag="pin"):
 
 
 class StillMissing(Struct, frozen=True, kw_only=True, tag="still-missing"):
-    """The number of snapshots in a row (`times`) of which a stream reported that the same packages are missing."""
+    """The packages that a stream reported as missing in several snapshots in a row; `times` counts the snapshots."""
 
     source: str
     series: str
@@ -179,7 +179,7 @@ class Remembered(Struct, frozen=True):
     facts: tuple[Memory, ...] = ()
 
     def departures(self, source: str, tag: str) -> Iterator[Departure]:
-        """Yield the removals from a tag, or from the series of a snapshot; the latest first."""
+        """Yield the removals from `tag` or, for a snapshot, from its series; the latest first."""
         name = series_or_tag(tag)
         found = [one for one in self.facts if isinstance(one, Departure) and (one.source, one.tag) == (source, name)]
         yield from sorted(found, key=lambda one: (one.first.day, one.key), reverse=True)
@@ -205,7 +205,7 @@ class Remembered(Struct, frozen=True):
         return tuple(one for one in self.facts if isinstance(one, OpenAction))
 
     def repeats_advice(self, still_open: Iterable[Action], now: datetime) -> bool:
-        """Tell whether a digest at `now` repeats lasting advice in `still_open`: it last did 28 days ago or earlier."""
+        """Tell whether `still_open` has lasting advice, and the last one was 28 days before `now` or earlier."""
         said = [each.last_repeated for each in self.actions if each.verb in _LASTING]
         return bool(said) and any(each.verb in _LASTING for each in still_open) and max(said) <= now - A_MONTH
 
@@ -231,12 +231,12 @@ class Remembered(Struct, frozen=True):
         return next((one for one in found if (one.source, one.series, one.stream) == wanted), None)
 
     def of_lock(self, lock: str) -> "Remembered":
-        """Return the facts without the actions on binaries of lock files whose checksum is not `lock`."""
+        """Return the facts, except actions that belong to a lock file with another checksum than `lock`."""
         others = {one.key for one in self.actions if one.verb in OF_LOCK_FILE and one.lock != lock}
         return Remembered(tuple(fact for fact in self.facts if fact.key not in others))
 
     def learned(self, facts: Iterable[Memory]) -> "Remembered":
-        """Return the known facts with `facts` of a new digest added; those with equal keys are merged."""
+        """Return these facts and the `facts` of a new digest; facts with equal keys are merged into one."""
         known = {one.key: one for one in self.facts}
         for one in facts:
             known[one.key] = merged(known.get(one.key), one)
@@ -244,7 +244,7 @@ class Remembered(Struct, frozen=True):
 
 
 def confirmed(facts: Iterable[Memory]) -> tuple[Memory, ...]:
-    """Return the facts with all suspicious removals marked as confirmed by operators."""
+    """Return `facts`, in which all suspicious removals are marked as confirmed by operators."""
     return tuple(
         replace(one, is_confirmed=True) if isinstance(one, Departure) and one.is_suspicious else one for one in facts
     )
@@ -257,5 +257,5 @@ def series_or_tag(tag: str) -> str:
 
 
 def merged(known: Memory | None, later: Memory) -> Memory:
-    """Return the fact to store once `later` is learned; `known` is the stored fact with the same key, or None."""
+    """Return the fact to store when `later` is learned; `known` is the stored fact with its key, or None."""
     return known.joined(later) if isinstance(known, Departure) and isinstance(later, Departure) else later

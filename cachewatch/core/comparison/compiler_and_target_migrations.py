@@ -48,7 +48,7 @@ class PackageValues(Struct, frozen=True):
 
 
 def held_by(signature: Signature | None, by_stack: Mapping[str, frozenset[Attribute]]) -> frozenset[Attribute]:
-    """Return the values that a spec has and `by_stack` lists for one of its stacks; empty if `signature` is None."""
+    """Return those values that `signature` has and `by_stack` lists for one of its stacks; none if it is None."""
     if signature is None or not by_stack:
         return frozenset()
     own = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)
@@ -80,7 +80,7 @@ _SAME_VALUES = (MatchKind.REBUILT, MatchKind.UPGRADED, MatchKind.DOWNGRADED)
 
 
 def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | None = None) -> Mapping[str, _Held]:
-    """Return the values by stack; `kept` (None: all) has the stacks to read and the versions whose variants count."""
+    """Return the values by stack; `kept` (None: any) has the stacks to read and the versions whose variants count."""
     members: defaultdict[str, list[tuple[str, str, str, tuple[str, ...]]]] = defaultdict(list)
     for one in signatures:
         for stack in one.stacks if kept is None else kept.keys() & one.stacks:
@@ -91,7 +91,7 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | No
 
 
 def _differing(own: _Held, other: _Held) -> frozenset[Attribute]:
-    """Return the values that only `own` has; omit attributes with "", and compilers if only one side has "none"."""
+    """Return the values that only `own` has, without attributes with "", or compilers that only one side names."""
     return frozenset(
         Attribute(kind, text)
         for kind, mine, theirs in zip(_KINDS, own, other, strict=True)
@@ -137,7 +137,7 @@ class ValueChange(Struct, frozen=True, kw_only=True):
         return " -> ".join(filter(None, sides))
 
     def explains(self, package: str, stacks: Set[str], gone: Set[Attribute], new: Set[Attribute]) -> bool:
-        """Tell whether this change explains lost (`gone`) or gained (`new`) values of a package in `stacks`."""
+        """Tell whether this change explains that a package lost or gained (`gone`, `new`) values in `stacks`."""
         return (
             package in self.packages
             and not stacks.isdisjoint(self.stacks)
@@ -162,7 +162,7 @@ class TagValues(Struct):
     had: defaultdict[str, _Packages] = field(default_factory=lambda: defaultdict(_no_packages))  # by stack, before
 
     def add(self, package: str, values: PackageValues, stacks: Set[str] | None = None) -> None:
-        """Add the values of one changed package; if `stacks` is given, only those in these stacks."""
+        """Add the values of one changed package: those in `stacks`, or in all stacks for None."""
         for stack, gone in values.gone.items():
             if stacks is None or stack in stacks:
                 for step in _steps(gone, values.new[stack]):
@@ -206,7 +206,7 @@ class TagValues(Struct):
             return [name for packages in own for name in packages.get(value.text, ())]
 
         def taking(step: Step, stack: str) -> Mapping[Attribute, Set[str]]:
-            """Return the packages whose values in `stack` changed as `step` says, by their old value."""
+            """Return, by old value, the packages in `stack` whose value changed as `step` says."""
             own = set(self.steps[step][stack])
             if step.before:
                 return {step.before: own}
@@ -256,7 +256,7 @@ def _exceptions(
     taken: Mapping[Step, Mapping[str, Iterable[str]]],
     had: Callable[[str, Attribute], Iterable[str]],
 ) -> tuple[tuple[str, str], ...]:
-    """Return pairs of package and stack, sorted: the package still has one of the values `before` in the stack.
+    """Return sorted pairs of package and stack: there, the package still has one of the values `before`.
 
     `had` returns the packages of a stack that had a value; `taken` has those that changed it, by step and stack.
     """

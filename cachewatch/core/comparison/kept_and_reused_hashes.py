@@ -21,11 +21,11 @@ Hash = TypeVar("Hash", str, bytes | str)
 def in_one_form(
     old: Specs, new: Specs, *, has_hashes: bool, is_compiler_unknown: bool
 ) -> tuple[Specs, Specs, frozenset[str], tuple[str, ...]]:
-    """Return `old` and `new` in one form, the kept hashes (same spec in both), and those whose records may differ.
+    """Return both sides in one form, the kept hashes (of the same spec in both), and those whose records differ.
 
-    Each version then has one spelling, and each kept hash one signature except for stacks. `has_hashes`: all records
-    have hashes; if not, equal records are kept. `is_compiler_unknown`: only one side writes compilers as before
-    Spack 1.0.
+    Each version then has one spelling, and each kept hash one signature, except for stacks. `has_hashes`: whether all
+    records have hashes; if not, equal records count as kept. `is_compiler_unknown`: whether only one side writes
+    compilers as before Spack 1.0.
     """
     lists = {signature.versions for side in (old, new) for signature in side.counts}
     spellings = spellings_of(chain.from_iterable(lists))
@@ -77,7 +77,7 @@ def not_written(
 ) -> frozenset[str]:
     """Return the attributes that no record of `before`, or none of `after`, gives; these are not compared.
 
-    If the documents write compilers in different forms (`is_compiler_unknown`), the compiler is one of them.
+    They include the compiler if the documents write compilers in different forms (`is_compiler_unknown`).
     """
     missing = {name for name in _ATTRIBUTES if not all(_is_given_in(side, name) for side in (before, after))}
     if not all(any("@" in signature.compiler for signature in side) for side in (before, after)):
@@ -90,7 +90,7 @@ def _is_given_in(side: Iterable[Signature], name: str) -> bool:
 
 
 def describe_not_written(before: Document | None, after: Document | None) -> str:
-    """Return a text about attributes that only one document gives for the specs that both have; "" if none is."""
+    """Return a text on attributes that only one document gives, of the specs in both; "" if there are none."""
     if before is None or after is None or not (before.has_hashes and after.has_hashes):
         return ""
     common = before.specs.hashes & after.specs.hashes
@@ -122,12 +122,12 @@ def reused_hashes(
 
 @lru_cache(maxsize=4096)
 def is_same_spec(before: Signature, after: Signature, unwritten: frozenset[str]) -> bool:
-    """Tell whether two records of a hash agree, except in stacks and in the `unwritten` attributes that one lacks."""
+    """Tell whether two records agree, except in stacks and in `unwritten` attributes that one record lacks."""
     return not any(True for _ in _disagreeing(before, after, unwritten))
 
 
 def together(before: Signature, after: Signature) -> Signature:
-    """Return two agreeing records of a spec combined, with the more precise value of each attribute."""
+    """Return the combination of two records that agree, with the more precise value of each attribute."""
     # A missing value is smaller than all others, and a name without a version smaller than one with it. The order of
     # the two records does not matter.
     pairs = zip(astuple(before), astuple(after), strict=True)
@@ -135,7 +135,7 @@ def together(before: Signature, after: Signature) -> Signature:
 
 
 def describe_reused(removed: Specs, added: Specs) -> str:
-    """Return a text on the hashes in both arguments, and how the spec of the first changed; "" if there are none."""
+    """Return a text on hashes in both arguments, and how the spec of the first hash changed; "" if there are none."""
     hashes = sorted(removed.hashes & added.hashes)
     if not hashes:
         return ""
@@ -163,7 +163,7 @@ def _difference(name: str, before: Signature, after: Signature) -> str:
 
 
 def _disagreeing(before: Signature, after: Signature, unwritten: frozenset[str] = NOTHING) -> Iterable[str]:
-    """Yield the names of attributes that differ between two records; one may lack those that are `unwritten`."""
+    """Yield the names of attributes that differ between two records; either may lack attributes in `unwritten`."""
     return (name for name in _ATTRIBUTES if not _agree(name, getattr(before, name), getattr(after, name), unwritten))
 
 
@@ -183,7 +183,7 @@ def _agree(name: str, before: Any, after: Any, unwritten: frozenset[str]) -> boo
 
 
 def spellings_of(versions: Iterable[str]) -> Mapping[str, str]:
-    """Return the common spelling of each version that is to be respelled, such as 1.2 for 1-2 if both occur."""
+    """Return the versions to respell, each with its new spelling: 1.2 for 1-2, if both are in `versions`."""
     distinct = set(versions)
     spelling_of: dict[VersionKey, str] = {}
     # With dots first, as nearly everybody writes them.

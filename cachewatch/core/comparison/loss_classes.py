@@ -44,7 +44,7 @@ _Builds = Mapping[str, Mapping[frozenset[str], Sequence[Signature]]]
 
 
 class _Remains:
-    """The current specs of a package in a tag; lost specs are compared with them."""
+    """The current specs of a package in a tag, with which lost specs are compared."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class _Remains:
         self._builds: dict[tuple[_System, str], tuple[_Builds, _Builds]] = {}
 
     def judge(self, before: Iterable[Signature], target: str) -> Loss:
-        """Return the loss of a place or machine that had the specs `before`; `target` is its target."""
+        """Return the loss of a place or machine for `target` that had the specs `before`."""
         systems: defaultdict[_System, list[Signature]] = defaultdict(list)
         for signature in before:
             systems[signature.platform, signature.os].append(signature)
@@ -101,7 +101,8 @@ class _Remains:
     ) -> Loss:
         """Return the loss of the specs `lost`, which all have this `version` and these `variants`.
 
-        `builds` has the present specs that machines of `target` run: those that stacks build, and the others.
+        `builds` has the present specs that machines of `target` run: those that stacks build, then those that none
+        builds.
         """
         there, unbuilt = builds
         same = [kept for signature in lost for kept in self._kept.get(signature, ())]
@@ -147,7 +148,7 @@ class _Remains:
 
 
 def _nearest(found: Sequence[Signature], target: str) -> tuple[Sequence[Signature], str]:
-    """Return all of `found`, and "", if one is for `target`; else those for the best other target, and its name."""
+    """Return all of `found`, and "", if one is for `target`; else those for the best other target, and this target."""
     targets = {one.target for one in found}
     if not targets or target in targets:
         return found, ""
@@ -175,10 +176,11 @@ def judge_losses(
     *,
     is_pruned: bool,
 ) -> tuple[Mapping[Place, Loss], tuple[MachineLoss, ...]]:
-    """Return the loss of each lost place, and the machines lost by places that still have other builds.
+    """Return the loss of each lost place, and the machines lost by places that keep other builds.
 
-    `judged` are the verdicts on all places, `before` (with numbers of specs) and `after` the signatures of both states, and `restacked` the
-    kept specs whose stacks changed. `is_pruned` tells whether specs that no stack builds will be removed.
+    `judged` has the verdicts on places; `before`, the earlier signatures, each with its number of specs; `after`, the
+    later ones; `restacked`, the kept specs whose stacks changed. `is_pruned`: will specs that no stack builds be
+    removed?
     """
     lost: dict[Place, set[_System]] = {}
     for place, one in judged.items():

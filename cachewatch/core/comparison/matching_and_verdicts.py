@@ -81,10 +81,9 @@ def account(
 ) -> tuple[tuple[SpecMatch, ...], Unmatched, Unmatched]:
     """Match `vanished` specs with `new` ones; return the matches, and the unmatched specs of each side, newest first.
 
-    Where `judged` places changed from a version to another, builds of these match first: what another stack had of the
-    new version, and lost, did not move there.
-    `is_compiler_unknown`: only one of the two documents writes compilers as before Spack 1.0. A spec without a compiler
-    then matches any compiler.
+    In `judged` places whose version changed, builds of the old and of the new version match first, because a new
+    version that another stack lost did not move there. `is_compiler_unknown`: only one of the two documents writes
+    compilers as before Spack 1.0, so a spec without a compiler matches any compiler.
     """
     rebuilt = {signature: min(vanished[signature], new[signature]) for signature in vanished.keys() & new.keys()}
     matches = [SpecMatch(MatchKind.REBUILT, signature, signature, rebuilt[signature]) for signature in sorted(rebuilt)]
@@ -111,13 +110,13 @@ def account(
 
 
 def _is_of(one: Signature, versions: Mapping[Place, Set[str]]) -> bool:
-    """Tell whether all places of `one`, of which there is any, are in `versions`, with all of its versions."""
+    """Tell whether `one` has places, and `versions` lists all of these with all versions of `one`."""
     places = one.places
     return bool(places) and all({*one.versions} <= versions.get(place, frozenset()) for place in places)
 
 
 def without(counts: Mapping[Signature, int], fewer: Mapping[Signature, int]) -> BySignature:
-    """Return `counts` less `fewer`, without zeros."""
+    """Return `counts` minus `fewer`, without zeros."""
     return Counter({one: left for one, count in counts.items() if (left := count - fewer.get(one, 0))})
 
 
@@ -129,10 +128,10 @@ def _newest_first(counts: BySignature) -> BySignature:
 
 
 def _take(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, key_of_new: Key) -> Iterator[SpecMatch]:
-    """Yield matches of `vanished` with `new` signatures, in the order of both counts, and subtract them from both.
+    """Yield matches of `vanished` with `new` signatures, in the order of both, and subtract the matches from both.
 
-    Two match if `key` of the first is `key_of_new` of the second. `kind` is that of the matches; for UPGRADED, the
-    versions decide whether it is an up- or downgrade, and those that are neither do not match.
+    Two match if `key` of the old one equals `key_of_new` of the new one. Matches get the `kind`; instead of UPGRADED,
+    they get DOWNGRADED if versions fall, and do not match if versions neither rise nor fall.
     """
     if not vanished or not new:
         return
@@ -154,7 +153,7 @@ def _take(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, ke
 
 
 def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: BySignature, new: BySignature) -> SpecMatch:
-    """Return the match of as many specs as `before` and `after` both have; subtract it from `vanished` and `new`."""
+    """Return the match of as many specs as have `before` and `after`; subtract them from `vanished` and `new`."""
     count = min(vanished[before], new[after])
     for counts, signature in ((vanished, before), (new, after)):
         counts[signature] -= count
@@ -166,7 +165,7 @@ def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: BySign
 def _take_nearest(
     kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, values: Callable[[Signature], tuple[str, ...]]
 ) -> Iterator[SpecMatch]:
-    """Yield matches with equal `key`, fewest differing `values` first; subtract them from `vanished` and `new`."""
+    """Yield matches with equal `key`, fewest differing `values` first; subtract the matches from both counts."""
 
     def differing(pair: tuple[Signature, Signature]) -> tuple[object, ...]:
         # The order is the same whichever side is first.
@@ -190,7 +189,7 @@ def _take_nearest(
 
 
 def _take_without_compiler(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key) -> Iterator[SpecMatch]:
-    """Yield matches if only one spec has a compiler and `key` is equal without it; subtract them from both counts."""
+    """Yield matches of a spec with and one without a compiler, equal in `key` otherwise; subtract these from both."""
 
     def blind(signature: Signature) -> Hashable:
         return key(replace(signature, compiler=NO_COMPILER))
@@ -206,7 +205,7 @@ def _take_without_compiler(kind: MatchKind, vanished: BySignature, new: BySignat
 
 @lru_cache(maxsize=1024)
 def _regraded(before: tuple[str, ...], after: tuple[str, ...]) -> MatchKind | None:
-    """Return UPGRADED if the versions rise, DOWNGRADED if they fall; None if neither, or if a side has no versions."""
+    """Return UPGRADED if the versions rise, DOWNGRADED if they fall, else None (also if a side has no versions)."""
     # Without the reference of a git version, and without its spelling.
     old, new = (sorted([version_key(version)[:3] for version in side], reverse=True) for side in (before, after))
     if old == new or not old or not new:
@@ -221,7 +220,7 @@ _EQUAL = sorted(product((True, False), repeat=3), key=lambda equal: -sum(equal))
 def matched_across(
     gone: Sequence[SignatureCount], new: Sequence[SignatureCount]
 ) -> tuple[tuple[SignatureCount, ...], tuple[SignatureCount, ...]]:
-    """Pair unmatched removed specs (`gone`) with `new` ones; return both sides, each spec with its counterpart if any.
+    """Pair unmatched removed specs (`gone`) with unmatched `new` ones; return both, with their counterparts if any.
 
     Counterparts share a stack, versions and variants; those with most of target, system and compiler equal come first.
     """
@@ -261,7 +260,7 @@ class _Free:
                         self._queues[key].append(number)
 
     def take(self, signature: Signature, count: int) -> Iterator[tuple[int, int]]:
-        """Take up to `count` counterparts of `signature`; yield the index of each in `new` and how many were taken."""
+        """Take up to `count` counterparts of `signature`; yield, for each, its index in `new` and the number taken."""
         built = self._wanted[_built(signature)]
         for differing in range(4):
             keys = [key for equal in _EQUAL if sum(equal) == 3 - differing for key in _keys(signature, built, equal)]
@@ -273,7 +272,7 @@ class _Free:
                 yield number, taken
 
     def _first(self, queues: Iterable[list[int]]) -> int | None:
-        """Return the lowest index in `queues` that has specs left, or None; remove used-up indices from `queues`."""
+        """Return the lowest index in `queues` with specs left, or None; remove indices without specs from `queues`."""
         for queue in queues:
             while queue and not self.left[queue[-1]]:
                 queue.pop()
@@ -308,7 +307,7 @@ _version = attrgetter("version")
 
 
 class PlaceJudgement(Struct, frozen=True):
-    """The verdict on one place, with its combinations and its versions (`old`, `new`; "" if unknown) in each state."""
+    """The verdict on a place, with its combinations and versions (`old`, `new`; "": unknown) in both states."""
 
     verdict: Verdict
     before: Combinations
@@ -327,7 +326,7 @@ class PlaceJudgement(Struct, frozen=True):
         return self.after - self.before
 
     def kinds(self, variants: Iterable[Set[str]]) -> frozenset[Kind]:
-        """Return the kinds of change of the place; `variants` is the property `variants`, to compute it once."""
+        """Return the kinds of change of the place; `variants`: the value of that property, which is slow to get."""
         kinds = {_KIND_OF_VERDICT[self.verdict]}
         if self.verdict is Verdict.NARROWED and self.gained:
             kinds.add(Kind.WIDENED)
@@ -341,7 +340,7 @@ class PlaceJudgement(Struct, frozen=True):
 
     @property
     def variants(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The variants that an up- or downgrade lost and gained, of names that the place has in both states."""
+        """The variants that an up- or downgrade lost and gained, only of names that the place has in both states."""
         if self.verdict not in REGRADED:
             return frozenset(), frozenset()
         had, has = (frozenset(map(_variants, side)) for side in (self.before, self.after))
@@ -355,7 +354,7 @@ _variants = attrgetter("variants")
 def _changed_variants(
     before: Set[tuple[str, ...]], after: Set[tuple[str, ...]]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the lost variants (only in `before`) and the gained ones (only in `after`) whose names both sides have."""
+    """Return variants only in `before` and variants only in `after`, of names that both have."""
     had, has = (frozenset[str]().union(*side) for side in (before, after))
     lost, gained = that_matter(had - has), that_matter(has - had)
     names = set(map(variant_name, had)) & set(map(variant_name, has)) if lost or gained else ()
@@ -365,7 +364,7 @@ def _changed_variants(
 
 
 def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
-    """Return the combinations of a spec, one for each version; the compiler is "none" if `is_compiler_unknown`."""
+    """Return a combination for each version of a spec, with compiler "none" if `is_compiler_unknown`."""
     compiler = NO_COMPILER if is_compiler_unknown else signature.compiler
     rest = (compiler, signature.os, signature.platform, signature.variants)
     return [Combination(version, *rest) for version in signature.versions or ("",)]
@@ -408,7 +407,7 @@ def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place,
 
 
 def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]) -> Iterator[SpecMatch]:
-    """Yield the matches; an up- or downgrade that changes the versions in none of `places` becomes a reconfiguration.
+    """Yield the matches; an up- or downgrade becomes a reconfiguration if none of its `places` changed these versions.
 
     Such specs are only built in another way: every stack that builds them has both versions before and after.
     """
@@ -424,7 +423,7 @@ def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]
 def seen_in_stacks(
     matches: Iterable[SpecMatch], gone: Unpaired, new: Unpaired, sees: Callable[[str], bool]
 ) -> tuple[tuple[SpecMatch, ...], Unpaired, Unpaired]:
-    """Return `matches`, `gone` and `new`; specs that differ only in stacks that `sees` rejects match as rebuilt."""
+    """Return the arguments; as rebuilt, match specs that differ only in stacks for which `sees` returns False."""
 
     def seen(one: Signature) -> Signature:
         return replace(one, stacks=tuple(filter(sees, one.stacks)))
@@ -451,7 +450,7 @@ def seen_in_stacks(
 
 
 def loss_kinds(loss: Loss | None) -> frozenset[Kind]:
-    """Return the kind of change for the class of `loss`; empty if it is None or readers need not know of it."""
+    """Return the kind of change for `loss`; empty if it is None, or if readers need not know of the loss."""
     return frozenset({Kind(loss.loss_class)} if loss is not None and loss.is_missed else ())
 
 
@@ -480,7 +479,7 @@ def _judge(before: Combinations, after: Combinations) -> PlaceJudgement:
 
 
 def verdict_of(old: Set[str], new: Set[str]) -> Verdict:
-    """Return the verdict on a place from its versions before and after; SAME if these are equal."""
+    """Return the verdict on a place with the versions `old` and then `new`; SAME if nothing changed."""
     if not old or not new:
         return Verdict.GAINED if new else Verdict.LOST
     before, after = newest(old), newest(new)
@@ -495,7 +494,7 @@ def verdict_of(old: Set[str], new: Set[str]) -> Verdict:
 def judge_versions(
     stacks: set[str], before: Iterable[Signature], after: Iterable[Signature]
 ) -> Iterator[StackVersions]:
-    """Yield, for each of `stacks` where the versions of the package changed, these versions and a verdict."""
+    """Yield, for each of `stacks` where versions of the package changed, its versions in both states and a verdict."""
     if not stacks:
         return
     had, has = versions_by_stack(before), versions_by_stack(after)
@@ -508,7 +507,7 @@ def judge_versions(
 def class_of(
     signature: Signature, judged: Mapping[Place, PlaceJudgement], whole: Verdict, *, is_compiler_unknown: bool
 ) -> SpecClass:
-    """Return the class of an unmatched spec, by `judged` places; `whole` is LOST if it was removed, GAINED if new."""
+    """Return the class of an unmatched spec, by `judged` places; `whole` is LOST for removed specs, else GAINED."""
     is_vanished = whole is Verdict.LOST
     classes = VANISHED_CLASSES if is_vanished else NEW_CLASSES
     no_stack, of_place, of_regraded, of_version, of_combination, of_copies = classes

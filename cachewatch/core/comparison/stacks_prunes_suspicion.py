@@ -47,7 +47,7 @@ Survey = Callable[[], Mapping[str, Mapping[Signature, int]]]
 
 
 class _SeenPackage(Struct, frozen=True, kw_only=True):
-    """The facts that a changed package shows about its tag."""
+    """What one changed package contributes to the judgement of its whole tag."""
 
     stacks: tuple[frozenset[str], frozenset[str]]  # before and after
     is_one_sided: bool  # it was removed, or it is new

@@ -60,7 +60,7 @@ def root_of(address: str) -> str:
 
 
 def parse_address(address: str) -> Place:
-    """Parse `address`: of a folder, URL or image. Raises RefusedAddress for any other, and for one with a password."""
+    """Return the folder, URL or image at `address`. Raises RefusedAddress for others, and if it has a password."""
     if not address.isprintable() or not address.strip():
         raise RefusedAddress(f"{address!a}: an address is one line of plain text")
     scheme, separator, rest = address.partition("://")
@@ -142,7 +142,7 @@ class WebMirror:
     _missing: tuple[int, ...] = (403, 404)
 
     def __init__(self, url: str, headers: Mapping[str, str], limits: RequestLimits, max_index: int) -> None:
-        """Send `headers` with every request, within `limits`; `max_index` is the largest size of a file, in bytes."""
+        """Send `headers` with every request, within `limits`; refuse files of more than `max_index` bytes."""
         self._url, self._headers, self._client = url, dict(headers), Client(limits)
         self.where, self.max_index = shown(url), max_index
 

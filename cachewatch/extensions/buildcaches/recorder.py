@@ -75,7 +75,7 @@ class Recorded(Struct):
 
 
 class _RecordState(Struct):
-    """The content of the file with validators of the last recorded indexes; if it is missing, all are read again."""
+    """What the state file holds: validators of the indexes recorded last; without them, all indexes are read again."""
 
     commit: str = ""  # the newest revision when it was written
     address: str = ""  # of the cache
@@ -157,7 +157,7 @@ class _Work(Struct):
         return self.recording.commit("\n".join((subject, "", *details, "", f"CacheSource: {address}", "")), now)
 
     def _write(self, state: Published, before: Mapping[str, str]) -> Mapping[str, int]:
-        """Write what in `state` differs from `before` (ids by path); count "new", "changed" and "removed" documents."""
+        """Write the files of `state` that differ from `before` (ids by path); count new, changed, removed documents."""
         folder, counts, left = f"{CATALOGUE}/{state.tag}", Counter[str](), {*before}
         for path, content in _files(state):
             left.discard(path)
@@ -170,7 +170,7 @@ class _Work(Struct):
         return counts
 
     def _suspicion(self, published: Published, has: Mapping[str, int], before: Mapping[str, str]) -> str:
-        """Return why `published` is suspicious, or "". `has` counts specs by stack; `before` has file ids by path."""
+        """Return why `published` looks wrong, or "". `has`: numbers of specs by stack; `before`: file ids by path."""
         if not has[UNION_STACK]:
             is_unread = any(diagnostic.is_loss for diagnostic in published.diagnostics)
             unread = "none of its records can be read, maybe because its form is newer"
@@ -227,7 +227,7 @@ class RecordedHistory(RecordedSource):
 
 
 def holdings(address: str, packages: Collection[str], *, tag: str | None = None, **options: Any) -> CacheContents:
-    """Return the specs of `packages` in the cache at `address`, or in `tag` (None: develop) if it is a catalogue."""
+    """Return the specs of `packages` in the cache at `address`; of a catalogue, those in `tag` (None: develop)."""
     wanted = tag or "develop"
     cache = Cache(address=address, tag=wanted, wanted_tag=lambda name: name == wanted, **options)
     with closing(CacheSource(cache)) as source:

@@ -69,7 +69,7 @@ class DocumentChange(NamedTuple):
 
 
 def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[tuple[DocumentChange, PackageChange]]:
-    """Yield those of `documents`, all of `tag`, that changed, with their changes; DeepDiff gets many per call."""
+    """Yield each of `documents`, all of `tag`, that changed, with its change; DeepDiff compares 64 in one call."""
     left = iter(documents)
     while some := list(islice(left, 64)):
         changes = compare_all([Pair(*one[:3]) for one in some], is_pruned=is_mutable(tag))

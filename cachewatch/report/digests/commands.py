@@ -153,7 +153,7 @@ def _copying(words: Words) -> list[str]:
 
 
 def _blanks(lines: Sequence[str], urls: Mapping[str, str], words: Words) -> Iterator[str]:
-    """Yield a line, `NAME=  # hint`, for each blank in `lines`; `urls` names, by snapshot, the blank for its URL."""
+    """Yield a line `NAME=  # hint` for each shell variable in `lines`; `urls` has a variable for each tag's URL."""
     hints = {name: words.say("todo.blanks", "URL", tag=tag) for tag, name in urls.items()}
     hints |= {name: words.text("todo.blanks", name) for name in ("OLD_NAME", "OWN")}
     yield from (f"{name}=  # {hint}" for name, hint in hints.items() if any(blank(name) in line for line in lines))
@@ -184,7 +184,7 @@ def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is
 
 
 def _for_older(newer: Iterable[tuple[str, str]], digest: Digest, urls: Mapping[str, str], words: Words) -> list[str]:
-    """Return the commands to move from older snapshots to `newer`, pairs of source and tag; `urls` as for `_blanks`."""
+    """Return commands to move from an older snapshot to one of `newer` (source, tag); `urls`: see `_add_mirror`."""
     lines: list[str] = []
     for source, tag in newer:
         fuller = todo.fuller_snapshots(digest)
@@ -288,7 +288,7 @@ def _comment(text: str) -> list[str]:
 
 
 def _add_mirror(digest: Digest, source: str, tag: str, urls: Mapping[str, str]) -> str:
-    """Return the command that adds a snapshot as a mirror; if its URL is unknown, with the blank that `urls` names."""
+    """Return the command to add a snapshot as a mirror; for an unknown URL, `urls` has a shell variable by tag."""
     return f"spack -e . mirror add {tag} {mirror_of(digest, source, tag) or blank(urls[tag])}"
 
 
