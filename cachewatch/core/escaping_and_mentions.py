@@ -43,12 +43,12 @@ def safe_name(text: str) -> str:
 
 
 def is_shell_word(name: str) -> bool:
-    """Tell whether a shell reads `name` as one plain word."""
+    """Tell whether a shell reads `name` as one plain word (at most 100 characters, and no option)."""
     return 0 < len(name) <= 100 and not name.startswith("-") and not set(name) - _SHELL_WORD
 
 
 def shortened(text: str, most: int) -> str:
-    """Return `text` cut to `most` characters with "..." at the end; cut between words unless that loses half."""
+    """Return `text`, cut to `most` characters that end with "..."; cut between words unless half would be lost."""
     if len(text) <= most:
         return text
     words = text[: most - 3].rpartition(" ")[0].rstrip()
@@ -56,7 +56,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def safe_lines(text: str) -> str:
-    """Return a text of several lines, each made safe for display."""
+    """Return a text of several lines, in which every invisible character is replaced by an escape."""
     return "\n".join(map(safe, text.split("\n")))
 
 
@@ -66,7 +66,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def web_address(address: str | None) -> str | None:
-    """Return `address` if mails may link to it (http, https or mailto), else None."""
+    """Return `address`, made safe, if mails may link to it (http, https or mailto), else None."""
     allowed = ("https://", "http://", "mailto:")
     return safe(address) if address and address.startswith(allowed) else None
 
@@ -81,7 +81,7 @@ def one_line(text: str, most: int = 200) -> str:
 
 
 def one_word(text: str) -> str:
-    """Return an ASCII word made from `text` for use in identifiers; different texts give different words."""
+    """Return an ASCII word made from `text`, for identifiers; different texts give different words."""
     word = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:60]
     return word if word == text else f"{word}-{hash_mark(text)}".lstrip("-")
 
@@ -98,7 +98,7 @@ def plain_lines(text: str) -> str:
 
 
 def markup(text: str) -> str:
-    """Return HTML or XML with U+FFFD for each character that it must not contain or that reverses text."""
+    """Return HTML or XML with U+FFFD for each character that is forbidden there or reverses text."""
     return _UNFIT.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
@@ -125,7 +125,7 @@ _COMMAND = re.compile(r"Command: (?:cachewatch|git|spack) ")
 
 
 def chat_markdown(text: str, chat: str, *, is_start: bool = True) -> str:
-    """Return `text`, a line or part of one, escaped for `chat` (discord, mattermost); `is_start`: it begins a line."""
+    """Return `text`, escaped for `chat`: discord or mattermost. `is_start` tells whether it begins a line."""
     within, at_start = _MARKUP[chat]
     first = ""
     if is_start and (found := re.match(at_start, text)):
@@ -134,7 +134,7 @@ def chat_markdown(text: str, chat: str, *, is_start: bool = True) -> str:
 
 
 def without_mentions(text: str) -> str:
-    """Return `text` with mentions broken up, so that no chat notifies anybody; `gcc@12` is no mention."""
+    """Return `text` with broken-up mentions, so that no chat notifies anybody; `gcc@12` is not a mention."""
     return _MENTION.sub("\\g<0>\u200b", text)
 
 
@@ -154,7 +154,7 @@ _REFERENCE = re.compile(
 
 
 def markdown(text: str) -> str:
-    """Return `text` with everything escaped to which Markdown, GitHub or GitLab would give a meaning."""
+    """Return `text` with everything escaped that has a meaning in Markdown, on GitHub or on GitLab."""
     parts = _REFERENCE.split(safe(text))
     return "".join(code(part) if number % 2 else _MARKDOWN.sub(r"\\\1", part) for number, part in enumerate(parts))
 

@@ -43,7 +43,7 @@ ALWAYS_REPORTED = frozenset({Kind.SUSPICIOUS, Kind.TURNOVER})
 
 
 def kinds_named(word: str) -> frozenset[Kind]:
-    """Return the kinds for `word`, the name of a kind or of a group of kinds. Raises UsageError for any other word."""
+    """Return the kinds that `word` means: a kind or a group of kinds. Raises UsageError for any other word."""
     if word in GROUPS:
         return GROUPS[word]
     if word in tuple(Kind):
@@ -53,7 +53,7 @@ def kinds_named(word: str) -> frozenset[Kind]:
 
 
 def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:
-    """Return the kinds for `words` such as `all`, `-compiler`; if the first has a sign, they change the default."""
+    """Return the kinds for `words` such as `all`, `-compiler`; if the first has a sign, words change the default."""
     words = tuple(words)
     chosen = DEFAULT if not words or words[0].startswith(("+", "-")) else frozenset()
     for word in words:
@@ -72,13 +72,13 @@ class Globs(Patterns):
         return _matchers(patterns)
 
     def deciding(self, name: str) -> str | None:
-        """Return the first pattern that excludes `name` or else the first that includes it; None if none matches."""
+        """Return the first pattern that excludes `name`, else the first that includes it, else None."""
         excluding = (p for p in self.patterns if p.startswith("!") and matcher(p[1:])(name))
         including = (p for p in self.patterns if not p.startswith("!") and matcher(p)(name))
         return next(excluding, None) or next(including, None)
 
     def meant(self, names: Iterable[str]) -> str:
-        """Return the end of a message, "; did you mean ...?", that suggests similar `names`; "" if none is."""
+        """Return "; did you mean ...?" with those of `names` that are similar to patterns; "" if there are none."""
         allowed = [name for name in names if not self.excludes(name)]
         included = [pattern for pattern in self.patterns if not pattern.startswith("!")]
         near = dict.fromkeys(name for pattern in included for name in similar(pattern, allowed))
@@ -96,9 +96,9 @@ def is_plain(pattern: str) -> bool:
 
 
 def matcher(pattern: str) -> Matches:
-    """Return a function that tells whether a name matches `pattern` (without !). Raises UsageError if it is invalid.
+    """Return a function that tells whether a name matches `pattern` (without !). Raises UsageError for an invalid one.
 
-    A glob must match the whole name, a regular expression any part of it.
+    A glob must match the whole name, a regular expression any part of the name.
     """
     if not is_expression(pattern):
         return re.compile(translate(pattern)).fullmatch
@@ -158,7 +158,7 @@ class Selection(Struct, frozen=True, kw_only=True):
         )
 
     def sees_build(self, signature: Signature) -> bool:
-        """Tell whether a spec has a selected compiler and operating system, whatever its stacks and target."""
+        """Tell whether the compiler and operating system of a spec are selected, whatever its stacks and target."""
         return self.compilers(signature.compiler) and self.oses(signature.os)
 
     def sees_version(self, signature: Signature) -> bool:
@@ -166,7 +166,7 @@ class Selection(Struct, frozen=True, kw_only=True):
         return self.versions.is_open or any(map(self.versions, signature.versions))
 
     def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
-        """Tell whether a change of these `kinds` is selected; if there are none, only if kinds are not filtered.
+        """Tell whether a change of these `kinds` is selected; a change without kinds is if kinds are not filtered.
 
         A change is left out if one of its `own` kinds, by which reports name it, is excluded, or if its package was
         added or removed and package-added or package-removed is excluded.
@@ -183,7 +183,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 def select(
     *, compilers: Iterable[str] = (), versions: Iterable[str] = (), kinds: Iterable[str] = (), **names: Iterable[str]
 ) -> Selection:
-    """Return the selection by patterns; `names` has those for `tags`, `packages`, `stacks`, `targets` and `oses`."""
+    """Return a Selection by patterns; `names` has patterns for `tags`, `packages`, `stacks`, `targets` and `oses`."""
     return Selection(
         compilers=Globs(every_compiler(compilers)),
         versions=Versions(versions),
@@ -193,7 +193,7 @@ def select(
 
 
 def every_kind(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield the patterns, each name of a group replaced by its kinds. Raises UsageError if a pattern fits no kind."""
+    """Yield the patterns, with kinds in place of names of groups. Raises UsageError if a pattern matches no kind."""
     for pattern in patterns:
         name = pattern.removeprefix("!")
         mark = pattern.removesuffix(name)
@@ -206,7 +206,7 @@ def every_kind(patterns: Iterable[str]) -> Iterator[str]:
 
 
 def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield `patterns` as Spack 1.0 spells compilers, and more, so that gcc and gcc@12 also match gcc@12.3.0."""
+    """Yield `patterns`, spelled as in Spack 1.0, and more, so that gcc and gcc@12 also match gcc@12.3.0."""
     for pattern in patterns:
         name = pattern.removeprefix("!")
         mark = pattern.removesuffix(name)
@@ -249,7 +249,7 @@ _CONTINUES = re.compile(r"[+~%@^-]|[\w-]+:?=")
 
 
 def spec_texts(words: Iterable[str]) -> list[str]:
-    """Return the specs on a command line, each joined from the words that belong to it."""
+    """Return the specs on a command line; each is joined from consecutive `words` that belong to it."""
     specs: list[str] = []
     for word in words:
         if specs and _CONTINUES.match(word):
@@ -260,7 +260,7 @@ def spec_texts(words: Iterable[str]) -> list[str]:
 
 
 class SpecCondition(Struct, frozen=True):
-    """One condition of a spec filter. For messages, `what` names an attribute, and `values` reads it in a signature."""
+    """One condition of a spec filter. For messages: the attribute (`what`), and its values in a signature."""
 
     what: str
     test: Callable[[str, Signature], bool]
@@ -271,7 +271,7 @@ class SpecCondition(Struct, frozen=True):
 class SpecPattern:
     """A filter for specs in Spack's syntax: NAME@VERSIONS%COMPILER+VARIANT KEY=VALUE target=T os=O arch=A /HASH.
 
-    Without a name, it matches all packages.
+    A filter without NAME matches all packages.
     """
 
     def __init__(self, text: str) -> None:
@@ -309,7 +309,7 @@ class SpecPattern:
 
 
 def _compiler_condition(part: re.Match[str], text: str) -> tuple[int, SpecCondition]:
-    """Return the lowest index in LANGUAGES for the compiler in `part`, and its condition; errors name `text`."""
+    """Return the lowest index in LANGUAGES for the compiler in `part`, and its condition; `text` is for errors."""
     languages = (part["languages"] or "c").split(",")
     if not set(languages) <= set(LANGUAGES):
         raise UsageError(
@@ -347,7 +347,7 @@ def _conditions(part: re.Match[str], text: str) -> Iterator[SpecCondition]:
 
 
 def _field_condition(key: str, listed: str) -> SpecCondition:
-    """Return the condition that field `key` has one of the `listed` values: names, globs or target ranges (zen2:)."""
+    """Return the condition that field `key` has one of the `listed` values: names, globs, target ranges (zen2:)."""
     what, of = _FIELDS[key]
     names = [each for each in listed.split(",") if key != "target" or ":" not in each]
     ranges = [each.partition(":") for each in listed.split(",") if each not in names]
@@ -370,7 +370,7 @@ def _variant_condition(name: str, sign: str) -> SpecCondition:
 
 
 def _value_condition(name: str, value: str, *, is_exact: bool) -> SpecCondition:
-    """Return the condition that variant `name` has all of `value` (a,b; *: any), and no other value if `is_exact`."""
+    """Return the condition that variant `name` has all of `value` (a,b; *: any) or, if `is_exact`, only these."""
     wanted = _values_of(next(iter(variants((f"{name}={value}",)))))
 
     def test(_: str, signature: Signature) -> bool:
@@ -381,7 +381,7 @@ def _value_condition(name: str, value: str, *, is_exact: bool) -> SpecCondition:
 
 
 def _values_of(variant: str) -> frozenset[str]:
-    """Return the values of a variant; compiler flags are split at spaces, because they may contain commas."""
+    """Return the values of `variant`; compiler flags, which may contain commas, are split at spaces."""
     value = variant.partition("=")[2]
     return frozenset(value.split() if value.startswith("-") else value.split(","))
 

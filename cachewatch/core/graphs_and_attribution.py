@@ -18,13 +18,13 @@ NAME_LETTERS = 12  # of a hash that name a dependency: 60 bits, so two specs of 
 
 
 def shared_names(hashes: Iterable[str]) -> frozenset[str]:
-    """Return the shortened hashes that several of `hashes` share; `name_of` does not shorten hashes that begin so."""
+    """Return the shortened hashes that several of `hashes` have in common; `name_of` leaves such hashes whole."""
     counts = Counter(spec_hash[:NAME_LETTERS] for spec_hash in hashes)
     return frozenset(name for name, count in counts.items() if count > 1)
 
 
 def name_of(spec_hash: str, shared: Set[str] = frozenset()) -> str:
-    """Return the shortened hash by which dependents refer to a spec; the whole hash if `shared` has the short one."""
+    """Return the shortened hash by which dependents refer to a spec; the whole hash if `shared` has that one."""
     name = spec_hash[:NAME_LETTERS]
     return spec_hash if name in shared else name
 
@@ -103,7 +103,7 @@ class Nodes:
     """A dependency graph in memory."""
 
     def __init__(self, nodes: Mapping[str, GraphNode]) -> None:
-        """Take specs by hash."""
+        """Store specs, which `nodes` has by hash."""
         self._named = by_name(nodes)
 
     def find(self, package: str, name: str) -> GraphNode | None:  # noqa: ARG002  a hash is enough
@@ -112,7 +112,7 @@ class Nodes:
 
 
 def by_name(nodes: Mapping[str, GraphNode]) -> Mapping[str, GraphNode]:
-    """Return `nodes`, which has specs by hash, with their shortened hashes as additional keys if these are unique."""
+    """Return `nodes`, which has specs by hash, with shortened hashes as more keys where these are unique."""
     shared = shared_names(nodes)
     return {name_of(spec_hash, shared): node for spec_hash, node in nodes.items()} | dict(nodes)
 
@@ -144,7 +144,7 @@ class What(StrEnum):
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """A difference in one package that changes hashes; of variants and patches, only those that differ."""
+    """A difference in one package that changes hashes; for variants and patches, only the differing ones are stored."""
 
     package: str  # "" if the cause lies in no package
     what: What
@@ -197,7 +197,7 @@ def _text(value: Value) -> str:
 
 
 class Attributed(Struct, frozen=True, kw_only=True):
-    """A cause, the hashes of all specs that have it, and the hashes of those that `attribute` assigned to it."""
+    """A cause, the hashes of all specs that have it, and the hashes that `attribute` assigned to it."""
 
     cause: Cause
     hashes: tuple[str, ...]
@@ -227,7 +227,7 @@ def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
 def assign(counts: Mapping[frozenset[Cause], int]) -> Mapping[frozenset[Cause], Cause]:
     """Choose one cause for each set of causes; `counts` has the number of specs with each set.
 
-    The cause of most specs gets all of them, then the cause of most remaining specs, and so on; WEAKEST last.
+    The cause of most specs is chosen for all its sets, then the cause of most remaining specs, and so on; WEAKEST last.
     """
     sets: defaultdict[Cause, list[frozenset[Cause]]] = defaultdict(list)
     sizes: Counter[Cause] = Counter()

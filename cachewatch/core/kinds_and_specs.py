@@ -235,7 +235,7 @@ NO_HASH = "-"  # the beginning of the key of a spec whose record has no hash
 
 
 def known_hash(key: str) -> str | None:
-    """Return the hash of a spec from its key in `Specs`, or None if its record has no hash."""
+    """Return the hash of a spec, whose key in `Specs` is `key`; None if its record has no hash."""
     return None if key.startswith(NO_HASH) else key
 
 
@@ -245,16 +245,16 @@ class Specs(Mapping[str, Signature]):
     def __init__(
         self, hashes: frozenset[str], counts: Counter[Signature], pairs: Iterable[tuple[str, Signature]]
     ) -> None:
-        """Store pairs of hash and signature, which are read only if needed; `hashes` and `counts` must match them."""
+        """Store `pairs` of hash and signature, read only if needed; `hashes` and `counts` must agree with them."""
         self.hashes, self.counts, self._pairs = hashes, counts, pairs
 
     @classmethod
     def of(cls, signatures: Mapping[str, Signature]) -> "Specs":
-        """Make specs from signatures by hash."""
+        """Return Specs with `signatures`, which are by hash."""
         return cls(frozenset(signatures), Counter(signatures.values()), signatures.items())
 
     def by_record(self) -> "Specs":
-        """Return the same specs with keys made from their signatures, not hashes; a number tells equal ones apart."""
+        """Return the same specs by keys made of their signatures; a number tells equal signatures apart."""
         numbers: Counter[Signature] = Counter()
         signatures = {}
         for signature in self.values():
@@ -313,7 +313,7 @@ class Diagnostic(Struct, frozen=True):
 
 
 class Unreadable(Struct, frozen=True, kw_only=True):
-    """A package whose document could not be compared, on which sides, and why."""
+    """A package whose document could not be compared, the sides on which this is so, and the reason."""
 
     package: str
     reason: str
@@ -505,7 +505,7 @@ class SpecMatch(Struct, frozen=True, gc=False):
 
 
 class StackChange(Struct, frozen=True, gc=False):
-    """A spec that kept its hash and changed its stacks; if `after` has none, no stack builds it any more."""
+    """A spec that kept its hash and changed its stacks; if `after` has no stacks, no stack builds the spec any more."""
 
     hash: str
     before: Signature
@@ -659,7 +659,7 @@ def _and_kept(specs: Specs, kept: Mapping[str, Signature]) -> Specs:
 
 
 class PackageCounts(Struct, frozen=True, kw_only=True):
-    """The numbers of packages of a tag before and after, and of those added, removed and changed."""
+    """The numbers of packages of a tag before and after, and of added, removed and changed packages."""
 
     before: int = 0
     after: int = 0
@@ -726,6 +726,6 @@ def versions_by_stack(signatures: Iterable[Signature]) -> Mapping[str, Set[str]]
 
 
 def kind_of_fact(name: str, *, is_added: bool) -> Kind:
-    """Return the kind of change if the fact `name` ("versions", ...) gained (`is_added`) or lost a value."""
+    """Return the kind of change when the fact `name`, such as versions, gained (`is_added`) or lost a value."""
     _, if_removed, if_added = _FACTS[name]
     return if_added if is_added else if_removed

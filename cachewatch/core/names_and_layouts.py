@@ -40,7 +40,7 @@ def is_mutable(tag: str | None) -> bool:
 
 
 def predecessors(tags: Iterable[str]) -> dict[str, str]:
-    """Return, by tag, the tag before it in its series; the first tags of series, and tags without one, are left out."""
+    """Return, by tag, the tag before it in its series; tags without a series, and each first one, are left out."""
     before: dict[str, str] = {}
     newest: dict[str, str] = {}  # by series
     for tag in sorted(tags, key=version_key):
@@ -89,12 +89,12 @@ def is_name(name: bytes) -> bool:
 
 
 def public_mirror(catalogue: str) -> str | None:
-    """Return the URL of Spack's public mirror, with {tag}, if `catalogue` is the address of its list; else None."""
+    """Return the URL of Spack's public mirror, with {tag}, if `catalogue` is the public repository; else None."""
     return _PUBLIC_MIRROR if catalogue.removesuffix("/").removesuffix(".git").endswith(_PUBLIC_NAME) else None
 
 
 class Layout(Struct, frozen=True, dict=True):
-    """The places of the documents in a repository: as `pattern` says or, if it is "", in `_cache/` or else anywhere.
+    """Where the documents of a repository are: as `pattern` says or, if that is "", in `_cache/`, or else anywhere.
 
     A pattern is a path such as `catalogue/{tag}/{package}/specs.md`. Each placeholder, and each `*`, matches a name or
     a part of one; a repeated placeholder, the same text. Without `_cache/`, any text file with records is a document.
@@ -112,7 +112,7 @@ class Layout(Struct, frozen=True, dict=True):
 
     @property
     def reads_contents(self) -> bool:
-        """Whether the content of a document must be read to know its tag."""
+        """Whether the tag of a document is known only from its content."""
         return "{tag}" not in self.pattern
 
     @property
@@ -144,11 +144,11 @@ class Layout(Struct, frozen=True, dict=True):
         return (f":(literal){CATALOGUE}", *(f":(glob)**/*{ending}" for ending in ENDINGS))
 
     def may_be(self, path: str) -> bool:
-        """Tell whether the file at `path`, relative to the root and with slashes, may be a document."""
+        """Tell whether the file at `path`, which is relative to the root and has slashes, may be a document."""
         return self._regex.fullmatch(path) is not None if self.pattern else path.endswith(ENDINGS)
 
     def names(self, path: str, title: str = "", category: str = "") -> tuple[str, str]:
-        """Return the tag and package of a document: by the pattern, then by `category` and `title`, then by `path`."""
+        """Return tag and package of a document: by the pattern, else by `category` and `title`, else by `path`."""
         if self.pattern:
             found = self._regex.fullmatch(path)
             named = found.groupdict() if found else {}
@@ -172,12 +172,12 @@ ANYWHERE = Layout()  # if the user names none
 
 
 def not_compared(what: str) -> str:
-    """Return the message that documents outside `_cache/` are not compared; it begins with `what`, such as "2 are "."""
+    """Return the message, which begins with `what` ("2 are "), that documents outside `_cache/` are not compared."""
     return f"{what}not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
 
 
 def why_contested(paths: Sequence[str], root: str = "") -> str:
-    """Return the message that the files `root` + `paths` are documents of the same package and tag."""
+    """Return the message that the files `paths` in `root` are documents of the same package and tag."""
     more = f" and {len(paths) - 2} more" if len(paths) > 2 else ""
     return f"{root}{paths[0]} and {root}{paths[1]}{more} are documents of the same package and tag; keep one of them"
 

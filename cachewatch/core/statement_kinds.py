@@ -199,7 +199,7 @@ class Counts(Struct, frozen=True, gc=False):
 
     @property
     def beside(self) -> int:
-        """The number of new specs in excess of vanished ones: nothing vanished in their place."""
+        """The number of new specs that replaced no vanished ones."""
         return self.new - self.vanished - self.alone
 
     @property
@@ -243,7 +243,7 @@ class Items(_Changed, frozen=True, kw_only=True, gc=False):
 
 
 class Stay(Struct, frozen=True, kw_only=True):
-    """For how long something had been present without interruption before it was removed."""
+    """How long something had been present without interruption before it was removed."""
 
     day: str  # the first one, in UTC: 2026-03-02
     or_before: bool = False  # it may have been present earlier: the record begins on this day
@@ -283,13 +283,13 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
 
     @property
     def machine_name(self) -> str:
-        """The target that lost the package, with operating systems if they are named: `sequoia, aarch64`."""
+        """The target that lost the package, with operating systems if these must be named: `sequoia, aarch64`."""
         systems = (self.machine.os,) if self.machine else self.systems
         return ", ".join(filter(None, (*systems, self.place.target)))
 
     @property
     def fell_from(self) -> str:
-        """The oldest lost version that is newer than what the place has outside of the selection; "" if none is."""
+        """The oldest lost version newer than what the place has outside of the selection; "" if there is none."""
         there = self.outside.version if self.outside and self.loss and self.loss.loss_class is LossClass.GONE else ""
         return next((version for version in self.versions if there and is_newer(version, there)), "")
 
@@ -300,7 +300,7 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
 
 
 class Turnover(Struct, frozen=True):
-    """The number of hashes in the earlier state (`before`), and of those that are gone, by what became of them."""
+    """The number of hashes in the earlier state (`before`), and of those gone: rebuilt, pruned and others."""
 
     before: int
     rebuilt: int
@@ -344,7 +344,7 @@ class Effect(Struct, frozen=True, gc=False):
 
 
 class CauseCount(Struct, frozen=True):
-    """A cause, the number of rebuilt specs attributed to it, and their packages. Each spec counts for one cause."""
+    """A cause, the number of rebuilt specs that are attributed to it alone, and the packages of these specs."""
 
     cause: Cause
     specs: int
@@ -423,7 +423,7 @@ def packages_of(losses: Iterable[OwnedLoss], wanted: LossClass) -> tuple[str, ..
 
 
 def lacking(statements: Iterable[Statement], wanted: LossClass = LossClass.GONE) -> tuple[str, ...]:
-    """Return the packages whose worst loss, over all the statements, has the class `wanted`."""
+    """Return the packages whose worst loss in any of the `statements` has the class `wanted`."""
     return packages_of((lost for one in statements for lost in one.losses), wanted)
 
 
@@ -433,7 +433,7 @@ def lost_packages(statements: Collection[Statement]) -> tuple[str, ...]:
 
 
 def removed_packages(statements: Iterable[Statement]) -> frozenset[str]:
-    """Return the packages that the tag does not have any more, as the statements say."""
+    """Return the packages that, as the `statements` say, the tag does not have any more."""
     return frozenset(
         package for one in statements if one.kind is StatementKind.PACKAGE_REMOVED for package in one.packages
     )

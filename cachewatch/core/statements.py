@@ -87,7 +87,7 @@ class _Assignment:
                 self._values[package].append(one)
 
     def of_items(self, items: Items) -> tuple[_Head, Story]:
-        """Return the head of the statement to which items belong, and the story by which it describes them."""
+        """Return the head of the statement that explains `items`, and the story with which it describes them."""
         first, judgement = items.stories[0], self.judgement
         if judgement.whole is not None:
             return _Head(judgement.whole, self._tag), first
@@ -100,7 +100,7 @@ class _Assignment:
         return _Head(story.kind, name), story
 
     def _of_tag(self, items: Items, story: Story) -> _Head | None:
-        """Return the head of the statement on the tag, not on a stack, that explains `items`; None if none does."""
+        """Return the head of the statement on the tag (not on a stack) that explains `items`; None if there is none."""
         judgement = self.judgement
         if judgement.suspicion and story.kind in (StatementKind.PACKAGE_REMOVED, *LOSSES):
             return self.suspicious
@@ -141,7 +141,7 @@ class _Assignment:
         return _Head(StatementKind.SUSPICIOUS, self.judgement.suspicion)
 
     def _of_stacks(self, left: Set[str], joined: Set[str]) -> _Head | None:
-        """Return the head of a statement on a stack if `left` ones left the tag and `joined` ones joined; else None."""
+        """Return the head of a statement on a stack if `left` ones left the tag and `joined` ones joined, or None."""
         if not (left or joined) or not (left <= self._lost and joined <= self._gained):
             return None
         stack = min(left | joined, key=self._ranks.__getitem__)
@@ -150,7 +150,7 @@ class _Assignment:
         return _Head(StatementKind.STACK_REMOVED if stack in self._lost else StatementKind.STACK_ADDED, stack)
 
     def also_about(self, items: Items, counted_in: _Head) -> Iterator[_Head]:
-        """Yield the heads of statements on stacks that mention `items`, except `counted_in`, which counts them."""
+        """Yield heads of statements on stacks that mention `items`, except `counted_in`, which counts the items."""
         if self.judgement.whole is None:
             for left, joined in ((items.left & self._lost, frozenset()), (frozenset(), items.joined & self._gained)):
                 for stack in left | joined:
@@ -159,7 +159,7 @@ class _Assignment:
                         yield head
 
     def _story(self, items: Items) -> Story:
-        """Return the first story of `items` that no removed or new stack explains; else the last, as one of copies."""
+        """Return the first story of `items` that no removed or new stack explains; else the last, told as of copies."""
         told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self.new_stacks(items)}
         for story in items.stories:
             if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
@@ -169,7 +169,7 @@ class _Assignment:
         return replace(last, kind=_INSTEAD.get(last.kind, last.kind))
 
     def new_stacks(self, items: Items) -> Set[str]:
-        """Return the new stacks of the tag, without renamed ones if `items` were compared under the new names."""
+        """Return the new stacks of the tag, except renamed ones if `items` were compared under the new names."""
         return self._gained - self.renamed if items.is_renamed else self._gained
 
 
@@ -185,9 +185,9 @@ def statements_of(
     """Return statements on all `items` of a tag, most important first; `judgement` says what happened to the tag.
 
     Each item, lost place, lost machine and package with changed versions is in exactly one statement. `tag` is the name
-    that statements on an added or removed tag get. If the items are only a selection, `part` has the number of packages
-    of the whole tag, and a function that tells whether a package is selected in a stack; statements on the whole tag
-    then have the total numbers, too. If everything is selected, `part` is None.
+    for statements on an added or removed tag. `part` is None if everything is selected; else it has the number of
+    packages of the whole tag, so that statements on the tag also give total numbers, and a function that tells whether
+    a package is selected in a stack.
     """
     packages, takes = part or (0, lambda _package, _stack: True)
     assignment = _Assignment(judgement, tag)
@@ -229,7 +229,7 @@ def statements_of(
 
 
 def _add_renamings(items: Iterable[Items], taken_by: defaultdict[_Head, _Taken], assignment: _Assignment) -> None:
-    """Add to `taken_by` a statement on each renamed stack that has none because others count all its `items`."""
+    """Add to `taken_by` a statement on each renamed stack without one, whose `items` others count."""
     told = frozenset(taken_by)
     for member in items if assignment.renamed else ():
         for stack in member.stacks & assignment.renamed if member.is_renamed else ():
@@ -242,7 +242,7 @@ def _add_renamings(items: Iterable[Items], taken_by: defaultdict[_Head, _Taken],
 def _add_gained(
     gained: Iterable[tuple[Items, Story]], taken_by: defaultdict[_Head, _Taken], assignment: _Assignment
 ) -> None:
-    """Add to the statement on gained places those of `gained` that it lacks; their specs count elsewhere."""
+    """Add those of `gained` that the statement on gained places lacks to it; other statements count their specs."""
     head = _Head(StatementKind.PLACE_GAINED)
     told = (
         {(items.package, place) for items, story in taken_by[head].items for place in story.places}
@@ -257,7 +257,7 @@ def _add_gained(
 
 
 def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Taken]) -> None:
-    """Add to `here` in `taken_by` all specs that a place or machine lost or no stack builds, even if counted elsewhere.
+    """Add to `here` all specs that a place or machine lost, or no stack builds, even if another statement counts them.
 
     For an added or removed package, add to `elsewhere` the specs that statements about stacks count.
     """
@@ -277,7 +277,7 @@ def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Take
 
 
 def counted(items: Sequence[Items], judgement: Judgement, tag: str) -> Judgement:
-    """Return `judgement` with the numbers of specs of `items` in statements on the whole `tag`, and of pruned ones."""
+    """Return `judgement` with the numbers of specs in `items` that statements on the whole tag and prunes count."""
     counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
     pruned = Counter[str]()
     assignment = _Assignment(judgement, tag)
@@ -332,7 +332,7 @@ def _statement(head: _Head, taken: _Taken, assignment: _Assignment, takes: Calla
 
 
 def _sides(head: _Head, lines: Sequence[Line]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the values that a statement shows as before and after: compilers and the like, stacks or versions."""
+    """Return the values that a statement shows as before and after: compilers or other values, stacks or versions."""
     if head.values is not None:
         return tuple(value.text for value in head.values.before), tuple(value.text for value in head.values.after)
     if head.merge is not None:
@@ -356,7 +356,7 @@ def _kinds(head: _Head, parts: Iterable[Line | OwnedLoss]) -> Iterator[Kind]:
 
 
 def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
-    """Yield the other consequences of a statement about a stack or changed values; nothing for other statements."""
+    """Yield the other consequences of a statement about a stack or changed values; none for other statements."""
     if head.kind not in (*OF_STACKS, *OF_VALUES):
         return
     packages: defaultdict[StatementKind, set[str]] = defaultdict(set)
@@ -375,7 +375,7 @@ def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
 
 
 def _other_values(change: ValueChange, taken: _Taken) -> Iterator[Effect]:
-    """Yield other values than those of `change` that the specs in `taken` gained or lost, those of most specs first."""
+    """Yield values, except those of `change`, that specs in `taken` gained or lost, with most specs first."""
     texts: defaultdict[tuple[str, Kind, str], tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
     counts: Counter[tuple[str, Kind, str, int]] = Counter()
     for items, _ in taken.items:
@@ -407,7 +407,7 @@ def _other_values(change: ValueChange, taken: _Taken) -> Iterator[Effect]:
 
 
 def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line]:
-    """Yield the lines of the statement on `taken`, most specs first; losses, or versions, of a package share a line."""
+    """Yield lines of the statement on `taken`, most specs first; losses or versions of one package share a line."""
     groups: defaultdict[tuple[object, ...], list[tuple[Items | None, Story]]] = defaultdict(list)
     is_one_line, is_of_stack = head.kind in (*LOSSES, *BY_VERSION), head.kind in OF_STACKS
     for items, story in taken.items:
@@ -444,7 +444,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
 
 
 def _with_other_changes(line: Line, members: Iterable[Items], assignment: _Assignment) -> Line:
-    """Return the `line` of an up- or downgrade with other changes of its `members`: values, and other versions."""
+    """Return `line`, of an up- or downgrade, with other changes of its `members`: values, and other versions."""
     stacks = {place.stack for place in line.story.places}
     widespread = assignment.values_of(line.package, stacks)
     having: defaultdict[str, set[str]] = defaultdict(set)
@@ -475,7 +475,7 @@ def _with_other_changes(line: Line, members: Iterable[Items], assignment: _Assig
 
 
 def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
-    """Return one line on `package` for `group`, pairs of items and their story; None if a story has no items."""
+    """Return one line on `package`; `group` has pairs of items and their story, with None for a story without items."""
     stories = list(dict.fromkeys(story for _, story in group))
     story, members = stories[0], [items for items, _ in group if items is not None]
     if story.kind in LOSSES:
@@ -538,19 +538,19 @@ Wants = Callable[..., bool]  # takes all kinds of a change, and its own kinds, b
 
 
 def of_kinds(statements: Iterable[Statement], wants: Wants) -> tuple[Statement, ...]:
-    """Return the statements whose kinds `wants` accepts, each with only the lines whose kinds it accepts."""
+    """Return the statements whose kinds `wants` accepts, each with only those lines whose kinds `wants` accepts."""
     return select_statements(statements, lambda line: is_wanted(line, wants), wants)[0]
 
 
 def is_wanted(one: Statement | Line, wants: Wants) -> bool:
-    """Tell whether `wants` accepts a statement or line, by all its kinds, and by those of its title and its losses."""
+    """Tell whether `wants` accepts a statement or line, by all its kinds, and by those of its title and losses."""
     kind = one.kind if isinstance(one, Statement) else one.story.kind
     own = {kind, *(GROUPS["lost"] if kind in (StatementKind.PACKAGE_REMOVED, *LOSSES) else ())}
     return bool(wants(one.kinds, one.kinds & own))
 
 
 def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None]:
-    """Return what `wants_line` accepts of `line`, and the rest (None if empty); only a line with `members` is split."""
+    """Return the part of `line` that `wants_line` accepts, and the rest (None: empty); only `members` are divided."""
     members = () if line.story.kind in BY_VERSION else line.members
     each = {items.kinds for items, _ in members}
     wanted = {kinds: wants_line(replace(line, kinds=kinds)) for kinds in each} if len(each) > 1 else {}
@@ -564,7 +564,7 @@ def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None
 def select_statements(
     statements: Iterable[Statement], wants_line: WantsLine, wants: Wants
 ) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
-    """Return selected statements and the rest: `wants` selects those about tags, `wants_line` the lines of others."""
+    """Return selected statements and the rest; `wants` selects those about the tag, `wants_line` lines of others."""
     shown: list[Statement] = []
     rest: list[Statement] = []
     for statement in statements:
@@ -597,7 +597,7 @@ def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
 
 
 def without_packages(statement: Statement, silenced: Set[str]) -> Statement:
-    """Return `statement`, on a stack or changed values, without packages in `silenced`, but with their places."""
+    """Return `statement`, on a stack or changed values, without packages in `silenced`; its places remain."""
     lines = tuple(one for one in statement.lines if one.package not in silenced)
     losses = tuple(one for one in statement.losses if one.package not in silenced)
     effects = (replace(one, packages=own) for one in statement.effects if (own := _without(one.packages, silenced)))
@@ -633,7 +633,7 @@ class RebuiltSpecs(Struct, frozen=True, kw_only=True):
 def with_causes(
     statements: Iterable[Statement], rebuilt: Sequence[RebuiltSpecs], chooses: Callable[[Signature], bool]
 ) -> tuple[Statement, ...]:
-    """Return `statements`, those on rebuilt specs with the causes in `rebuilt` of signatures that `chooses` accepts."""
+    """Return `statements`, with causes added to those on rebuilds: from `rebuilt` specs that `chooses` accepts."""
     chosen = [one for one in rebuilt if chooses(one.signature)]
     return tuple(
         replace(one, causes=_causes_of(one, chosen)) if chosen and one.kind in OF_REBUILDS else one
@@ -642,7 +642,7 @@ def with_causes(
 
 
 def _causes_of(statement: Statement, rebuilt: Iterable[RebuiltSpecs]) -> tuple[CauseCount, ...]:
-    """Return the causes in `rebuilt` of the specs of `statement`, most specs first; each spec counts for one cause."""
+    """Return the causes, in `rebuilt`, of the specs of `statement`, most specs first; each spec has one cause."""
     packages = set(statement.packages)
     takes_copies = statement.kind is StatementKind.REBUILD_WAVE
     own = [one for one in rebuilt if one.package in packages and (takes_copies or not one.is_beside)]

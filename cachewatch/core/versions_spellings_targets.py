@@ -35,7 +35,7 @@ VersionKey = tuple[bool, tuple[Segment, ...], Prerelease, str, str]
 
 @lru_cache(maxsize=65536)
 def version_key(version: str) -> VersionKey:
-    """Return a key that sorts versions; only its last part differs between versions that Spack considers equal.
+    """Return a key that sorts versions; keys of versions that Spack considers equal differ only in the last part.
 
     The part before that is the git reference: of two references with the same number, none is newer.
     """
@@ -59,7 +59,7 @@ def version_identity(version: str) -> VersionKey:
 
 
 def agrees(version: str, other: str) -> bool:
-    """Tell whether two texts may be one version: equal in Spack, or one lacks the git reference (git.x=1.2 and 1.2)."""
+    """Tell whether two texts may be one version: equal in Spack, also if only one has a git reference (git.x=1.2)."""
     one, another = version_identity(version), version_identity(other)
     return one[:3] == another[:3] and one[4] == another[4] and (one[3] == another[3] or not (one[3] and another[3]))
 
@@ -111,12 +111,12 @@ class VersionRange(Struct, frozen=True):
 
 
 def parse_ranges(text: str) -> tuple[VersionRange, ...]:
-    """Parse `@1.2:`, `@1.2.3`, `@=1.2` and lists such as `@1.2:1.4,2:`; @ is optional. Raises UsageError."""
+    """Parse `@1.2:`, `@1.2.3`, `@=1.2` and lists such as `@1.2:1.4,2:`; @ is optional. Raises UsageError if invalid."""
     return tuple(_parse_range(part, text) for part in text.removeprefix("@").split(","))
 
 
 class Patterns(ABC):
-    """A filter for names: no pattern that begins with ! may match and, if there are others, one of these must."""
+    """A filter for names: no pattern with ! may match a name and, if there are other patterns, one of these must."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         self.patterns = tuple(patterns)
@@ -126,7 +126,7 @@ class Patterns(ABC):
 
     @abstractmethod
     def _tests(self, patterns: tuple[str, ...]) -> Sequence[Callable[[str], object]]:
-        """Return functions that test a name; it matches the patterns if any of them says so."""
+        """Return functions that test a name; the name matches `patterns` if any function returns something true."""
 
     def __reduce__(self) -> tuple[type["Patterns"], tuple[tuple[str, ...]]]:
         """Pickle only the patterns, which are compiled again."""
@@ -173,7 +173,7 @@ def _is_git(version: str) -> bool:
 
 
 def _parted(version: str) -> tuple[str, str]:
-    """Return the git reference of a version, or "", and the number assigned to it."""
+    """Return the git reference of a version ("" if it has none), and the number that the version has."""
     if not _is_git(version):
         return "", version
     reference, _, number = version.removeprefix("git.").partition("=")
@@ -181,7 +181,7 @@ def _parted(version: str) -> tuple[str, str]:
 
 
 def _end_of(high: str) -> tuple[bool, tuple[Segment, ...], Prerelease]:
-    """Return the end of a range: a key above the keys of all versions that begin with `high`."""
+    """Return the end of a range as a key that is above the keys of all versions that begin with `high`."""
     _, segments, prerelease, *_ = version_key(high)
     if prerelease[0] != _FINAL[0]:
         number = str(int(prerelease[2] or 0) + 1) if len(prerelease) > 1 else "0"

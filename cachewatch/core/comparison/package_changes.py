@@ -75,7 +75,7 @@ finally:
 
 
 class SpecSide(Struct, frozen=True):
-    """One side of a package: its facts, and how many specs of each signature have hashes that the other side lacks."""
+    """One side of a package: its facts, and, by signature, the number of specs whose hash the other side lacks."""
 
     facts: Facts
     specs: BySignature
@@ -89,7 +89,7 @@ _Values = defaultdict[str, list[str]]  # by the names of facts
 
 
 class Reported(Struct, frozen=True):
-    """What DeepDiff reports for one package, in pairs: first what was removed, then what was added."""
+    """The differences that DeepDiff reports for one package, in pairs: what was removed, then what was added."""
 
     package: list[bool] = field(default_factory=lambda: [False, False])  # whether it is the package itself
     facts: tuple[_Values, _Values] = field(default_factory=lambda: (_Values(list), _Values(list)))
@@ -132,7 +132,7 @@ _Plain = dict[tuple[str, str, str], dict[str, int]]  # by package, section and v
 
 
 def _add_plain(package: str, sides: SpecSides, before: _Plain, after: _Plain, keys: dict[Signature, str]) -> None:
-    """Add what differs in `package` to `before` and `after`, and its signatures to `keys`, each with a number."""
+    """Add what differs in `package` to `before` and `after`, and its signatures, with new numbers, to `keys`."""
     had, has = (NO_FACTS if side is None else side.facts for side in sides)
     for name in FACTS:
         if had[name] != has[name]:
@@ -151,7 +151,7 @@ def _add_plain(package: str, sides: SpecSides, before: _Plain, after: _Plain, ke
 def _read_report(
     before: _Plain, after: _Plain, signatures: Mapping[str, Signature], reported: Mapping[str, Reported]
 ) -> None:
-    """Compare `before` with `after` by DeepDiff; add its report to `reported`. `signatures` are by their numbers."""
+    """Compare `before` with `after`; add the differences to `reported`. `signatures` has signatures by number."""
     report = DeepDiff(before, after, view="tree", threshold_to_diff_deeper=0, ignore_private_variables=False)
     for level in chain.from_iterable(report.values()):
         (package, section, name), *key = _path(level)
@@ -169,7 +169,7 @@ def _read_report(
 
 
 def _path(level: Any) -> list[Any]:
-    """Return the keys that lead to a level of the report; DeepDiff's own method takes three times as long."""
+    """Return the keys that lead to `level` of the report of DeepDiff, whose own method takes three times as long."""
     keys = []
     while (level := level.up) is not None:
         keys.append((level.t1_child_rel or level.t2_child_rel).param)
@@ -187,7 +187,7 @@ class Pair(Struct, frozen=True):
 class _Prepared(Struct, frozen=True, kw_only=True):
     """A package with differences: both sides in one form, and the specs that only one side has.
 
-    A hash that means another spec than before is in both `removed` and `added`.
+    A hash that names different specs on both sides is in both `removed` and `added`.
     """
 
     package: str
@@ -203,15 +203,15 @@ class _Prepared(Struct, frozen=True, kw_only=True):
 def compare(
     package: str, before: Document | None, after: Document | None, *, is_pruned: bool = True
 ) -> PackageChange | None:
-    """Return the changes of `package`; None if nothing, or only form, changed. `is_pruned` is as for `compare_all`."""
+    """Return the changes of `package`; None if nothing, or only form, changed. For `is_pruned`, see `compare_all`."""
     (change,) = compare_all([Pair(package, before, after)], is_pruned=is_pruned)
     return change
 
 
 def compare_all(pairs: Iterable[Pair], *, is_pruned: bool = True) -> Iterator[PackageChange | None]:
-    """Yield the changes of each package, None if nothing changed; DeepDiff is called once for all packages.
+    """Yield the changes of each package, or None if it did not change; DeepDiff is called once for all packages.
 
-    `is_pruned` tells whether specs that no stack builds will be removed from this tag, as happens in `develop` but not
+    `is_pruned` tells whether specs that no stack builds will be removed from the tag, as happens in `develop` but not
     in releases and snapshots.
     """
     prepared = [_prepare(pair) for pair in pairs]
@@ -245,14 +245,14 @@ def _prepare(pair: Pair) -> _Prepared | None:
 
 
 def _side(document: Document | None, specs: Specs, own: Specs) -> SpecSide | None:
-    """Return one side of a package with these `specs`, of which only it has `own`; None if `document` is None."""
+    """Return a side of a package that has `specs`, of which `own` are on no other side; None if `document` is None."""
     if document is None:
         return None
     return SpecSide(document.facts if specs is document.specs else facts_of(specs.counts), own.counts)
 
 
 def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> PackageChange | None:
-    """Return the changes of a package: what DeepDiff `reported`, rebuilt specs, and changed stacks; None if none."""
+    """Return the changes of a package: those `reported`, rebuilt specs, and changed stacks; None if there are none."""
     unknown = prepared.is_compiler_unknown
     vanished, new = reported.specs
     # DeepDiff is not given equal counts.
@@ -326,7 +326,7 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
 
 
 def _known(facts: Mapping[str, Delta], sides: SpecSides) -> Mapping[str, Delta]:
-    """Return `facts` without compilers that the other side may have, too, because some of its specs name none."""
+    """Return `facts` without compilers on one side if the other side has specs that do not name their compiler."""
     added, removed = (
         ()
         if other is None or NO_COMPILER in other.facts["compilers"]
@@ -337,7 +337,7 @@ def _known(facts: Mapping[str, Delta], sides: SpecSides) -> Mapping[str, Delta]:
 
 
 def _newly_unreferenced(prepared: _Prepared, reported: Reported) -> tuple[Spec, ...]:
-    """Return the kept specs that lost their last stack, and new specs without any stack that were not rebuilt."""
+    """Return kept specs that lost their last stack, and new specs without a stack that were not rebuilt."""
     vanished, new = reported.specs
     more = {s for s, count in new.items() if s.is_unreferenced and count > vanished[s]}
     hashes = {kept.hash for kept in prepared.restacked if kept.after.is_unreferenced}
@@ -347,10 +347,10 @@ def _newly_unreferenced(prepared: _Prepared, reported: Reported) -> tuple[Spec, 
 
 
 def part_of(change: PackageChange, selection: Selection) -> PackageChange | None:
-    """Return the part of `change` that concerns selected specs or specs paired with them; None if nothing does.
+    """Return the part of `change` on selected specs and specs paired with these; None if there is no such part.
 
-    Only selected stacks are named. If compilers, systems or versions are selected, a place that lost all selected
-    builds is lost, whatever else it has.
+    Only selected stacks are named. If `selection` filters compilers, systems or versions, a place without any selected
+    build left counts as lost, whatever else it has.
     """
     chooses, sees_stack = selection.chooses, selection.stacks
     seen = [one for one in change.places if sees_stack(one.stack)]
@@ -427,7 +427,7 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
 def _classed_anew(
     change: PackageChange, gone: Sequence[SignatureCount], new: Sequence[SignatureCount], selection: Selection
 ) -> Iterator[tuple[SignatureCount, ...]]:
-    """Yield `gone` and then `new`, each spec with the class that it has among the specs of `selection`."""
+    """Yield the tuples `gone` and `new`, in which each spec has the class that it has within `selection`."""
     sees, unknown = selection.stacks, change.is_compiler_unknown
     touched = frozenset(place for one in (*gone, *new) for place in one.signature.places if sees(place.stack))
     sides = (filter(selection.sees_build, side.counts) for side in (change.specs_before, change.specs_after))
@@ -441,9 +441,9 @@ def _classed_anew(
 def _chosen_places(
     change: PackageChange, touched: frozenset[Place], selection: Selection
 ) -> tuple[tuple[PlaceChange, ...], tuple[MachineLoss, ...]]:
-    """Return the changes of the `touched` places, judged only by builds with selected compilers, systems and versions.
+    """Return the changes of places in `touched`, judged only by builds with selected compilers, systems and versions.
 
-    A selected version may be replaced by any version, so only lost and new places are judged by these alone.
+    A selected version may be replaced by any version, so only lost and new places are judged by selected versions.
     """
     if selection.compilers.is_open and selection.oses.is_open and selection.versions.is_open:
         others = [one for one in change.places if one.verdict is Verdict.GAINED and not selection.targets(one.target)]
@@ -486,7 +486,7 @@ def _chosen_places(
 def _outside(
     change: PackageChange, before: Iterable[Signature], selection: Selection, lost: PlaceChange | MachineLoss
 ) -> Outside | None:
-    """Return what the place or machine `lost` has outside of `selection`, or None; `before` are the selected specs."""
+    """Return what the place or machine `lost` has that `selection` refuses, or None; `before`: its selected specs."""
 
     def of_place(specs: Iterable[Signature]) -> list[Signature]:
         own = [one for one in specs if lost.place in one.places]
@@ -510,7 +510,7 @@ _TwoSided = TypeVar("_TwoSided", SpecMatch, StackChange)
 
 
 def _chosen_sides(changes: Iterable[_TwoSided], chooses: Callable[[Signature], bool]) -> Iterator[_TwoSided]:
-    """Yield the `changes` with a side that `chooses` accepts; mark them as entered or left if only one side is."""
+    """Yield `changes` with a spec that `chooses` accepts; if it refuses the other, mark them as entered or left."""
     for two_sided in changes:
         is_before, is_after = chooses(two_sided.before), chooses(two_sided.after)
         if is_before and is_after:
@@ -520,7 +520,7 @@ def _chosen_sides(changes: Iterable[_TwoSided], chooses: Callable[[Signature], b
 
 
 def _some(specs: Specs, wanted: Mapping[Signature, int]) -> Specs:
-    """Return as many of `specs` of each signature as `wanted` says, those with the lowest hashes."""
+    """Return `specs` reduced to the numbers in `wanted` of each signature; those with the lowest hashes remain."""
     if specs.counts.items() == wanted.items():  # much faster than counters themselves
         return specs
     left = dict(wanted)

@@ -77,7 +77,7 @@ _EVERYTHING = Selection()
 def items_of(
     change: PackageChange, selection: Selection = _EVERYTHING, *, values: PackageValues | None = None
 ) -> tuple[Items, ...]:
-    """Return the items of `change`, which must already be reduced to `selection`.
+    """Return the items of `change`, which must already be reduced to `selection` (see `part_of`).
 
     `values` are the compilers, systems, targets and variants that changed; if None, they are read from `change`.
     """
@@ -254,7 +254,7 @@ class _ItemsReader:
         )
 
     def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
-        """Return the story that `new` replaced `old` with another system or platform in all stacks; None if it did not.
+        """Return the story that `new` replaced `old` with another system or platform in all stacks; None if not.
 
         `own` is the class of the spec that is being added: of `old` if it is a class of removed specs, else of `new`.
         """
@@ -298,10 +298,10 @@ class _ItemsReader:
         is_prunable: bool = False,
         stacks: Set[str] | None = None,
     ) -> None:
-        """Add `counts` specs with signatures `before` and `after` (None: not in this state), and `kinds` of change.
+        """Add `counts` specs that were `before` and are `after` (None: not in this state), and their `kinds` of change.
 
-        `otherwise` is their story if no place has one; if it is about only some of their stacks, `stacks` has these.
-        `is_again` and `is_prunable` are as in Items.
+        `otherwise` is their story if none of their places has one, and `stacks` has the stacks of this story (None:
+        all). For `is_again` and `is_prunable`, see Items.
         """
         built_for = (_built_for(before), _built_for(after), otherwise.is_system)
         known = self._known_items.get(built_for)
@@ -331,13 +331,13 @@ class _ItemsReader:
                     total.kinds.add(kind)
 
     def _even(self, signature: Signature | None, stacks: Set[str]) -> frozenset[str]:
-        """Return those of `stacks` that have as many builds as before that equal `signature` but for their stacks."""
+        """Return which of `stacks` have as many builds as before that equal `signature`, apart from stacks."""
         alike = signature and replace(signature, stacks=())
         return frozenset(stack for stack in stacks if self._more_copies[alike, stack] == 0)
 
     @cached_property
     def _more_copies(self) -> Mapping[tuple[Signature | None, str], int]:
-        """The number of builds that each stack gained or (negative) lost, by signature without stacks, and stack."""
+        """How many builds each stack gained or (negative) lost, by signature without stacks, and by stack."""
         more = Counter[tuple[Signature | None, str]]()
         for side, sign in ((self._change.specs_before, -1), (self._change.specs_after, 1)):
             for signature, count in side.counts.items():
@@ -347,7 +347,7 @@ class _ItemsReader:
         return more
 
     def _described(self, before: Signature | None, after: Signature | None) -> Items:
-        """Return items, without counts, with what happened in the places of these signatures."""
+        """Return items without counts that tell what happened in the places of both signatures."""
         old, new = self._places(before), self._places(after)
         places = old | new
         stories = tuple(self._stories(before, after))
@@ -412,9 +412,9 @@ class _ItemsReader:
             yield story if story.kind in self._regraded else replace(story, places=frozenset(by_story[story]))
 
     def _story_of(self, judged: PlaceChange, had: Set[str] | None, has: Set[str] | None) -> Story | None:
-        """Return the story of a place that explains why a spec left or joined it; None if the place has none.
+        """Return the story of the place `judged` that explains why a spec left or joined it; None if it has none.
 
-        `had` and `has` are the spec's versions before and after; None if the spec is not in the place then.
+        `had` and `has` are the versions of the spec before and after; None if the spec is not in the place then.
         """
         kind = STATEMENT_OF[judged.verdict]
         lost, gained = (had or frozenset()) - set(judged.after), (has or frozenset()) - set(judged.before)
@@ -439,7 +439,7 @@ class _ItemsReader:
         return Story(kind=StatementKind.EXTENDED, after=_sorted(gained), remaining=_sorted(there)) if gained else None
 
     def _losses(self) -> Iterator[OwnedLoss]:
-        """Yield the lost places of the package, and the machines lost by places that keep other builds."""
+        """Yield the lost places of the package, and the lost machines of places that keep other builds."""
         package = self._change.package
         built = {(one.target, one.os) for one in self._change.specs_after.counts if one.stacks}
         stacks = {stack for one in self._change.specs_after.counts for stack in one.stacks}
@@ -484,9 +484,9 @@ class _ItemsReader:
             )
 
     def _regraded_story(self, kind: StatementKind, judged: Sequence[PlaceChange]) -> Story:
-        """Return one story of `kind` for the places `judged`: all upgraded, or all downgraded, ones of the package.
+        """Return one story of `kind` for the places `judged`, which are all upgraded or all downgraded ones.
 
-        It names all versions that its places gained or lost, and the newest before and after.
+        It names all versions that these places gained or lost, and the newest before and after.
         """
         of_places = {(one.before[-1], one.after[-1]) for one in judged}
         pairs, replaced = set[tuple[str, str]](), set[str]()
@@ -567,7 +567,7 @@ class _ItemsReader:
         )
 
     def _story_of_moved(self, after: Signature) -> Story:
-        """Return the story of a spec, now `after`: other stacks build it or, in tags that are pruned, none does."""
+        """Return the story of a spec that is now `after`: it moved to other stacks, or no stack builds it."""
         if after.stacks or not self._change.is_pruned:
             return Story(kind=StatementKind.MOVED, before=after.versions)
         built = set[str]().union(*self._versions_in[1].values())
@@ -575,7 +575,7 @@ class _ItemsReader:
         return Story(kind=StatementKind.UNREFERENCED, before=after.versions, remaining=remaining)
 
     def _was_there(self, place: Place, versions: Set[str]) -> bool:
-        """Tell whether a place had all these versions before, in any builds, selected or not."""
+        """Tell whether the place had all `versions` before, in any builds, selected or not."""
         had = self._versions_before.get(place)
         return had is not None and versions <= had
 
@@ -598,7 +598,7 @@ class _ItemsReader:
 
     @cached_property
     def _versions_in(self) -> tuple[Mapping[str, Set[str]], Mapping[str, Set[str]]]:
-        """The versions in each stack, before and after."""
+        """The versions of each stack in the earlier and in the later state."""
         before, after = (
             versions_by_stack(side.counts) for side in (self._change.specs_before, self._change.specs_after)
         )
@@ -609,7 +609,7 @@ class _ItemsReader:
         return places if self._sees.is_open else frozenset(place for place in places if self._sees(place.stack))
 
     def _story_of_configuration(self, signature: Signature, *, is_before: bool) -> Story:
-        """Return the story of the compiler, system or variants that left with a spec (`is_before`) or came with it."""
+        """Return the story of a compiler, system or variants that left (`is_before`) or came with a spec."""
         named, instead = self._configuration(signature, is_before=is_before)
         if instead:
             before, after = (named, instead) if is_before else (instead, named)
@@ -634,12 +634,12 @@ class _ItemsReader:
         return Story(kind=StatementKind.WIDENED, before=named, after=signature.versions, remaining=remaining)
 
     def _kept(self, values: Iterable[str], stacks: tuple[str, ...], versions: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of `values`, compilers and variants, that specs of `versions` in `stacks` have afterwards."""
+        """Return which of `values`, compilers and variants, the later specs of `versions` in `stacks` have."""
         has = self._others(None, stacks, versions, is_before=True)
         return tuple(value for value in values if value in has["variants"] or value in has["compilers"])
 
     def _built_in(self, signature: Signature, *, is_before: bool) -> int:
-        """Return how many different builds of the versions of `signature` its places have or, if `is_before`, had."""
+        """Return how many different builds with the versions of `signature` its places have (`is_before`: had)."""
         side = self._change.specs_before if is_before else self._change.specs_after
         alike = (one for one in side.counts if one.versions == signature.versions)
         return len({replace(one, stacks=()) for one in alike if not one.places.isdisjoint(signature.places)})
@@ -647,8 +647,8 @@ class _ItemsReader:
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the compiler, system and variants of a spec that its places lack in the other state, and replacements.
 
-        The spec is of the earlier state if `is_before`. Replacements are compilers and variants of the same version
-        that its places have in the other state only; none if the system differs.
+        If `is_before`, the spec is of the earlier state. Replacements are compilers and variants of the same version
+        that its places have only in the other state; there are none if the system differs.
         """
         others = self._others(signature.target, signature.stacks, is_before=is_before)
         key = (signature.target, signature.stacks, signature.versions)
@@ -681,10 +681,10 @@ class _ItemsReader:
         *,
         is_before: bool,
     ) -> Facts:
-        """Return the facts of specs in the selected ones of `stacks`: the later specs if `is_before`, else the earlier.
+        """Return the facts of specs in selected ones of `stacks`: of later specs if `is_before`, else of earlier ones.
 
-        Callers compare these with a spec, of the earlier state if `is_before`. `target` or `versions` None means any; if
-        `stacks` is None, specs of unselected stacks and of none count, too.
+        Callers compare these with a spec, of the earlier state if `is_before`. For `target` and `versions`, None means
+        any; for `stacks`, None means all, also unselected ones, and specs without a stack.
         """
         key = (target, stacks, versions, is_before)
         if key not in self._found_others:
@@ -698,19 +698,19 @@ class _ItemsReader:
 
 
 def _systems_beside(gained: PlaceChange, others: Set[str]) -> tuple[str, ...]:
-    """Return the operating systems of the gained place; empty if one of them is in `others`."""
+    """Return the operating systems of the place `gained`; empty if one of these is in `others`."""
     own = {machine.os for machine in gained.machines}
     return tuple(sorted(own - {""})) if own.isdisjoint(others) else ()
 
 
 def _target_of(gained: PlaceChange, lost: PlaceChange) -> str:
-    """Return the target of a gained place, with its systems if the lost one had none of these: `zen4 (rhel9)`."""
+    """Return the target of `gained`, with its systems if none of these is one of `lost`: `zen4 (rhel9)`."""
     systems = ", ".join(_systems_beside(gained, {machine.os for machine in lost.machines}))
     return f"{gained.target} ({systems})" if systems else gained.target
 
 
 def _counts_of(matches: Iterable[SpecMatch]) -> Counts:
-    """Return the numbers of vanished and new specs in `matches`; specs that are not selected do not count."""
+    """Return the numbers of vanished and new specs in `matches`; unselected specs do not count."""
     vanished = new = unbuilt = 0
     for match in matches:
         vanished += 0 if match.entered else match.count
@@ -720,7 +720,7 @@ def _counts_of(matches: Iterable[SpecMatch]) -> Counts:
 
 
 def _built_for(signature: Signature | None) -> Hashable:
-    """Return a key from versions, stacks and machine: specs with equal keys share changes of places. None for None."""
+    """Return a key of versions, stacks and machine; specs with equal keys share changes of places. None for None."""
     return signature and (signature.versions, signature.stacks, signature.target, signature.platform, signature.os)
 
 

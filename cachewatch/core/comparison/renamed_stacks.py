@@ -97,7 +97,7 @@ def merges_of(
 
 
 class Renamed(Struct, frozen=True):
-    """A package whose stacks have their new names in both states.
+    """A package that was compared with the new names of its stacks in both states.
 
     items: all changes, also of specs that only moved with their stacks; None if only names and hashes changed.
     values: the changed values of the package.
@@ -113,7 +113,7 @@ CompareRenamed = Callable[[NewNames, Set[str], Selection], Iterable[Renamed]]
 
 
 def compare_renamed(pairs: Iterable[Pair], names: NewNames, selection: Selection, *, is_pruned: bool) -> list[Renamed]:
-    """Compare `pairs` with the new names of stacks in both states (`names`, by old names); leave out new packages."""
+    """Compare `pairs` with new names of stacks in both states (`names` has these by old names), except new packages."""
     found = []
     for pair in pairs:
         if pair.before is None:
@@ -193,7 +193,7 @@ def _is_rebuilt(one: Items) -> bool:
 
 
 def _losses(losses: Iterable[OwnedLoss], change: PackageChange, old: Mapping[Place, Place]) -> Iterator[OwnedLoss]:
-    """Yield `losses` with their old places, then other places of `old`, without a loss; `old` has new places by old."""
+    """Yield `losses` with their old places, then the places in `old` (old: new) that were renamed without a loss."""
     for one in losses:
         yield replace(one, was=tuple(place for place, new in old.items() if new == one.place))
     verdicts = {one.place: one.verdict for one in change.places}

@@ -99,7 +99,7 @@ class Observation(Struct):
         self.values.add(change.package, values)
 
     def witness(self, document: Document) -> None:
-        """Record a package whose specs did not change; it shows which stacks still exist."""
+        """Record a package whose specs did not change; its `document` shows which stacks still exist."""
         if document.specs:
             self.unchanged[document.package] = document.specs.counts
             self._note(document.facts)
@@ -153,7 +153,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return {old: new for one in self.merges for old, new in one.new_names.items()}
 
     def under_new_names(self, items: Sequence[Items], selection: Selection | None = None) -> Sequence[Items]:
-        """Return `items` (of `selection`, if given); packages in renamed stacks get theirs under the new names."""
+        """Return `items` of `selection` (None: of all); those of packages in renamed stacks under the new names."""
         renamed: Mapping[str, tuple[Items, ...] | None] = self.renamed
         if renamed and selection and not selection.takes_all_specs:
             sees = selection.stacks
@@ -165,7 +165,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return [*others, *chain.from_iterable(of_package.values())] if of_package else items
 
     def merge_of(self, stack: str) -> Merge | None:
-        """Return the merge that removed or added `stack`; None if none did."""
+        """Return the merge that removed or added `stack`; None if there is none."""
         return next((one for one in self.merges if stack in (*one.removed, *one.joined)), None)
 
 
@@ -182,11 +182,10 @@ def judge(
 ) -> Judgement:
     """Judge what happened to a tag as a whole, by the facts `seen` and the numbers of its `packages`.
 
-    `whole` is the kind of statement on a tag that only one side has, None for others. `declared` are the stacks that
-    the tag itself lists before and after, or None; `survey` reads the documents that did not change, and is called at
-    most once. A loss can be suspicious only if one revision lies between the two states (`is_neighbour`). `is_pruned`
-    tells whether specs that no stack builds will be removed, as happens in branches. `compare_renamed` compares
-    packages of renamed stacks again.
+    `whole`: the kind of statement if the tag was added or removed, else None. `declared`: the stacks that the tag
+    itself lists before and after (None: no list). `survey` reads the documents that did not change, and is called at
+    most once. `is_neighbour`: is the later state the next revision? If not, no loss is suspicious. `is_pruned`: will
+    specs that no stack builds be removed, as in branches? `compare_renamed` compares packages of renamed stacks again.
     """
     unchanged = cache(lambda: {**survey(), **seen.unchanged})
     if not (packages.before and packages.after):
@@ -218,11 +217,11 @@ def judge(
 def _stacks(
     seen: Observation, packages: PackageCounts, declared: Declared, unchanged: Survey
 ) -> tuple[set[str], set[str]]:
-    """Return the stacks that left and joined the tag: as it lists them, or else as its documents show.
+    """Return the stacks that left and those that joined the tag, as it lists them or else as its documents show.
 
-    If a list in `declared` is None, a stack counts if it has five packages, or half of those of a small tag and at
-    least two: with fewer, a package that left a stack would look like the end of the stack. Where a document that
-    cannot be read may have the stack, packages that were removed or are new do not count.
+    If a list in `declared` is None, a stack counts if it has five packages or, in a small tag, half of the packages and
+    at least two: with fewer, a package that left a stack would look like the end of the stack. Packages that were
+    removed or are new do not count where an unreadable document may have the stack.
     """
     lost, gained = seen.moved_stacks()
     before, after = declared
@@ -247,7 +246,7 @@ def _stacks(
 
 
 def _most_first(stacks: Set[str], items: Iterable[tuple[Set[str], int]]) -> tuple[str, ...]:
-    """Return `stacks`, those with most items first; `items` has pairs of some stacks and a number of items in each."""
+    """Return `stacks`, those with most items first; `items` has groups of stacks with their numbers of items."""
     counts: Counter[str] = Counter()
     for own, count in items if stacks else ():
         counts.update(dict.fromkeys(own & stacks, count))
@@ -264,7 +263,7 @@ def _is_prune(items: Iterable[Items], seen: Observation, unchanged: Survey) -> b
 
 
 def is_most(packages: int, part: int, whole: int) -> bool:
-    """Tell whether `part` is more than half of `whole`, and `packages`, the number of affected ones, at least five."""
+    """Tell whether `part` is more than half of `whole`, and at least five `packages` (a number) are affected."""
     return packages >= FEW_PACKAGES and 2 * part > whole
 
 
@@ -293,9 +292,9 @@ def with_turnover(  # noqa: PLR0917
     judgement: Judgement,
     selection: Selection,
 ) -> tuple[Statement, ...]:
-    """Return `statements`, and one on turnover if most hashes are gone, in at least a fifth of the packages.
+    """Return `statements`, with one on turnover if most hashes of at least a fifth of the packages are gone.
 
-    `before` counts the specs of packages that changed. Documents of other packages are read only if they matter.
+    `before` is the number of specs of changed packages. Documents of other packages are read only if they matter.
     """
     gone = [one for one in items if one.counts.vanished]  # also by changes of kinds that are not selected
     names = {one.package for one in gone}
