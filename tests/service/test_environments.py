@@ -293,7 +293,7 @@ def test_what_is_gone_from_a_branch_may_be_in_a_snapshot(tmp_path: Path) -> None
     assert "hdf5 1.0 gone, still in develop-2025-06-01" in str(digest_of(site)["title"])
     still = "(develop as it was then, with a mirror of its own) still has hdf5@1.0, but may be removed"
     assert f"The snapshot develop-2025-06-01 {still}" in text
-    skip = 'leave out the next line if you added # it already: spack -e . mirror add develop-2025-06-01 "${URL:?}"'
+    skip = 'leave out the next line if you # added it already: spack -e . mirror add develop-2025-06-01 "${URL:?}"'
     there = f"# develop-2025-06-01 still has hdf5; {skip}"
     assert f"{there} spack -e . config add" in text
 

@@ -244,7 +244,7 @@ def test_what_is_copied_is_installed_after_what_is_still_open(made: Made) -> Non
     assert "# if the lock file was made against develop before 5 June, or" in later
     assert "# if you use two: spack -e . config add \"packages:two:require:'@1.0'\" # if you use one on" in text
     assert "require:'@1.0'\" # if the lock file was made against develop before 2 June, or names" in text
-    assert "names two, # and you have not installed that yet: # (Spack builds from source what none" in text
+    assert "names # two, and you have not installed that yet: # (Spack builds from source what none" in text
     last = "# in any case: spack -e . install # copy it; leave out the next line if you added it already: spack"
     assert text.index("concretize --force") < text.index(last)
     assert text.index("since 3 June: if you use two") < text.index("since 2 June: re-concretize lock files")

@@ -632,7 +632,7 @@ def test_what_was_asked_is_said_until_it_is_settled(made: Made) -> None:
     block = texts[2].partition("in this order: ")[2]
     assert '# only the lines of packages that you use on x86_64_v3: spack -e . config add "packages:going:' in block
     lock = (
-        "# if the lock file was made against develop before 3 June, or names going # or gone or openmpi, and "
+        "# if the lock file was made against develop before 3 June, or names # going or gone or openmpi, and "
         "you have not installed that yet: # (Spack builds from source what none of your mirrors has) "
     )
     assert f"{lock}spack -e . concretize --force # in any case: spack -e . install " in block

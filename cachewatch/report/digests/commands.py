@@ -18,7 +18,7 @@ from cachewatch.report.words import MOST_NAMES, and_more
 from cachewatch.report.words_file import Words
 
 _MOST_REQUIRED = 12
-_WIDTH = 74  # of comments between commands
+_WIDTH = 70  # of comments between commands, so that mail programs break no line of them
 _PLATFORM = "linux"  # where most specs run
 _OLD = (Because.ENVIRONMENT_GOING, Because.OLD_BUILDS)  # whose builds are still there
 _CONCRETIZE = ["spack -e . concretize --force", "spack -e . install"]
