@@ -279,7 +279,8 @@ def statements_on(
     kinds_of = {package: kinds for package, kinds, _ in tally.held} | kinds_of
     for own, _ in late:
         tally.join(own)
-    statements = with_turnover(statements, selected, tally.before, packages, judgement, selection)
+    is_part = tally.selected is not None
+    statements = with_turnover(statements, selected, tally.before, packages, judgement, selection, is_part=is_part)
     return statements, tuple(collected for _, collected in late), kinds_of
 
 

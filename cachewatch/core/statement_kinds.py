@@ -306,6 +306,7 @@ class Turnover(Struct, frozen=True):
     rebuilt: int
     pruned: int
     others: int
+    is_part: bool = False  # of selected specs alone
 
     @property
     def gone(self) -> int:

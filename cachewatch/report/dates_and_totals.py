@@ -85,7 +85,8 @@ def total(report: Report, wants: Wants) -> str:
     packages, specs = report.packages, report.specs
     unread = len({one.package for one in report.unreadable}) - report.uncounted  # that could not be compared
     if not wants(frozenset()):
-        changed = len({line.package for _, line in lines})
+        turned = (one.packages for one in report.statements if one.turnover and wants(one.kinds))
+        changed = len({line.package for _, line in lines}.union(*turned))
         whole = number(packages.before + packages.added - unread, "package")
         # Of packages without changes it is not known whether they have selected specs.
         which = number(changed, "package") if report.is_part else f"{changed:,} of {whole}"

@@ -359,7 +359,8 @@ def entry_of(statement: Statement) -> str:
 def name_of(statement: Statement) -> str:
     """Return what a statement on the whole tag is about: a name, values that replaced others, or a share of hashes."""
     if statement.turnover:
-        return f"{statement.turnover.gone / max(1, statement.turnover.before):.0%} of the earlier hashes"
+        selected = words().text("fates", "selected") if statement.turnover.is_part else ""
+        return f"{statement.turnover.gone / max(1, statement.turnover.before):.0%} of the earlier hashes{selected}"
     if statement.kind is StatementKind.STACK_MERGED:
         old, new = (", ".join(map(stack_name, side)) for side in (statement.before, statement.after))
         return words().say(entry_of(statement), "name", len(statement.before), old=old, new=new)

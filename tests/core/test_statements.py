@@ -195,7 +195,7 @@ def test_a_migration_crosses_systems_and_targets(run: Run, tmp_path: Path) -> No
     found = compared(run, tmp_path, numbered(8), numbered(8, 100, **new))
 
     one, turnover = found["statements"]
-    assert turnover["turnover"] == {"before": 8, "gone": 8, "rebuilt": 0, "pruned": 0, "others": 8}
+    assert turnover["turnover"] == {"before": 8, "gone": 8, "rebuilt": 0, "pruned": 0, "others": 8, "is_part": False}
     assert one["from"] == ["gcc@11.4.0", "ubuntu22.04", "x86_64_v3"]
     assert one["to"] == ["gcc@13.3.0", "ubuntu24.04", "x86_64_v4"]
     assert one["items"] == {"vanished": 8, "new": 8, "kept": 0}

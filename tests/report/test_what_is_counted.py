@@ -55,6 +55,10 @@ GPU = [
     {f"p{n}": [record(n, stacks=[*own, "ml"]), record(10 + n, stacks=own), record(20 + n)] for n in range(3)}
     for own in (["gpu"], [])
 ]
+TURNED = [
+    {f"p{n}": [record(n + new, stacks=["gpu"]), *records(range(20 + 3 * n, 23 + 3 * n))] for n in range(6)}
+    for new in (0, 9)
+]
 # Two states, options, and what is said of them.
 SAID: dict[str, Any] = {
     "new packages are none that could change": (ONE, ONE | OTHER, "", "0 of 1 package changed, 1 more is new;"),
@@ -73,6 +77,10 @@ SAID: dict[str, Any] = {
     "only what no stack builds is counted where that was asked for": (
         *(*GPU, "--kind=unreferenced"),
         "STACK REMOVED gpu 3 packages, 3 specs kept",
+    ),
+    "hashes that are gone are of a selection, and their packages have this change": (
+        *(*TURNED, "--stack gpu --kind turnover"),
+        "HASHES GONE 100% of the earlier hashes that you selected 6 packages have changes of these kinds",
     ),
     "and is kept": (*GPU, "--kind=unreferenced", "(3 kept with changed stacks)"),
 } | {

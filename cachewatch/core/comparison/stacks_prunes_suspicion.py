@@ -291,10 +291,13 @@ def with_turnover(  # noqa: PLR0917
     packages: PackageCounts,
     judgement: Judgement,
     selection: Selection,
+    *,
+    is_part: bool,
 ) -> tuple[Statement, ...]:
     """Return `statements`, with one on turnover if most hashes of at least a fifth of the packages are gone.
 
-    `before` is the number of specs of changed packages. Documents of other packages are read only if they matter.
+    `before` is the number of specs of changed packages; `is_part`: some specs are not selected. Documents of other
+    packages are read only if they matter.
     """
     gone = [one for one in items if one.counts.vanished]  # also by changes of kinds that are not selected
     names = {one.package for one in gone}
@@ -311,7 +314,7 @@ def with_turnover(  # noqa: PLR0917
     turnover = Statement(
         kind=StatementKind.TURNOVER,
         packages=tuple(sorted(names)),
-        turnover=Turnover(before, rebuilt, pruned, vanished - rebuilt - pruned),
+        turnover=Turnover(before, rebuilt, pruned, vanished - rebuilt - pruned, is_part),
         kinds=frozenset({Kind.TURNOVER}),
     )
     return in_order((*statements, turnover))

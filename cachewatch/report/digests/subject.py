@@ -411,6 +411,7 @@ class Clause:
         is_explained = any(each.causes for tag in tags for each in tag.statements)
         is_rebuilt = 2 * turnover.rebuilt > turnover.gone
         return {
+            "binaries": words.text("turnover", "selected" if turnover.is_part else "binaries"),
             "share": {"all": "all", "most": "nearly all", "some": percent}[much],
             "hashes": words.say("turnover", much, percent=percent),
             "became": words.text("turnover", f"{next(iter(parts))}_alone" if len(parts) == 1 else "several"),
