@@ -80,7 +80,7 @@ def is_newer(version: str, than: str) -> bool:
 
 
 def falls(version: str, to: str) -> bool:
-    """Tell whether the first number falls from `version` to `to`, as from 5.8.0 to 1.0.5; this may be a mistake."""
+    """Tell whether the first number of `to` is lower than that of `version`, as from 5.8.0 to 1.0: maybe a mistake."""
     before, after = (one.partition(".")[0] for one in (version, to))
     return before.isdecimal() and after.isdecimal() and int(after) < int(before)
 

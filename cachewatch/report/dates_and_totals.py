@@ -14,7 +14,7 @@ from cachewatch.report.words_file import words
 
 
 def there_since(line: Line) -> str:
-    """Return since when the removed builds of `line` had been there: `was there since 2026-03-02, 9 days`; or ""."""
+    """Return since when the removed builds of `line` were there, `was there since 2026-03-02, 9 days`, or ""."""
     stay = line.stay
     if stay is None:
         return ""
@@ -27,13 +27,13 @@ _MOST_SHARES = 6
 
 
 def signed(counts: Counts) -> str:
-    """Return how many specs were added, removed, and kept with changed stacks: `+12 -3, 1 spec kept`."""
+    """Return the numbers of specs that were added, removed, and kept with other stacks: `+12 -3, 1 spec kept`."""
     changed = " ".join(f"{sign}{count:,}" for sign, count in (("+", counts.new), ("-", counts.vanished)) if count)
     return ", ".join(filter(None, (changed, f"{number(counts.kept, 'spec')} kept" if counts.kept else "")))
 
 
 def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str], Counter[str]]:
-    """Return counters of the specs in `counted` that came and went; their keys are words, `in upgrades`."""
+    """Return two counters of the specs in `counted`, of added and of removed ones, by words such as `in upgrades`."""
     counted = list(counted)
     added, removed = Counter[str](), Counter[str]()
     for kind, counts in counted:
@@ -46,7 +46,7 @@ def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[st
 
 
 def accounting(statements: Iterable[Statement]) -> str:
-    """Return how many specs came and went, most frequent kinds first: `+79: 64 rebuilt, 15 in upgrades`; "" if none."""
+    """Return how many specs came and went, largest numbers first: `+79: 64 rebuilt, 15 in upgrades`; "" if none did."""
     statements = list(statements)
     added, removed = _shares((one.kind, one.counts) for one in statements)
     old = sum(max(0, one.counts.unbuilt - one.counts.left) for one in statements)  # without those that left
@@ -63,9 +63,9 @@ def accounting(statements: Iterable[Statement]) -> str:
 
 
 def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
-    """Return the lines of `statement`, or parts of them, that `wants` accepts.
+    """Return the lines of `statement`, or parts of lines, that `wants` accepts.
 
-    If `wants` accepts the statement but no line, return all; if it refuses one on the whole tag, return none.
+    If `wants` accepts the statement but no line, return all lines; if it refuses a statement on the whole tag, none.
     """
     is_whole = is_wanted(statement, wants)
     lines = tuple(filter(None, (divided(one, lambda part: is_wanted(part, wants))[0] for one in statement.lines)))
@@ -73,7 +73,7 @@ def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
 
 
 def total(report: Report, wants: Wants) -> str:
-    """Return the last line of a report, `2 of 5 packages changed; their specs: 9 -> 9`, with counts of wanted kinds."""
+    """Return the last line of a report, `2 of 5 packages changed; their specs: 9 -> 9`, which counts wanted kinds."""
     lines = [(one.kind, line) for one in report.statements for line in chosen_lines(one, wants)]
     came, went = _shares((kind, line.counts) for kind, line in lines)
     plus, minus = f"+{came.total():,}", f"-{went.total():,}"
@@ -135,7 +135,7 @@ def tags_named(reports: Sequence[Report]) -> str:
 
 
 def heading(report: Report) -> tuple[str, str]:
-    """Return two texts: what `report` compares, with days; and `(revisions, distance)`, or "" for files."""
+    """Return two texts on `report`: what it compares, with days; and `(revisions, distance)`, or "" for files."""
     before, after = report.before, report.after
     if before.revision and after.revision:
         name = " -> ".join(dict.fromkeys(safe_name(side.tag or "") for side in (before, after)))

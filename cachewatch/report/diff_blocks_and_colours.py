@@ -42,19 +42,19 @@ _STATE = re.compile(rf"(?:^|(?<=  )|(?<=[\d:,] ))(?:{_ANY_STATE})(?=$|[ ,:;])")
 
 
 class Palette:
-    """Colours text, or leaves it as it is if colours are off."""
+    """Colours text, unless colours are off."""
 
     def __init__(self, *, is_on: bool) -> None:
         self._is_on = is_on
 
     def paint(self, text: str, colour: str) -> str:
-        """Return `text` in `colour` (red, green, yellow, cyan, bold or dim), or as it is if `colour` is ""."""
+        """Return `text` in `colour` (red, green, yellow, cyan, bold or dim; "": no colour)."""
         if not self._is_on or not text or not colour:
             return text
         return f"\x1b[{_CODES[colour]}m{text}{_RESET}"
 
     def change(self, before: str, after: str) -> str:
-        """Return `before -> after`; only the parts in which they differ are coloured."""
+        """Return `before -> after`, with colours only where the two differ."""
         alike = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
         both = "".join(character for character, _ in alike)
         same = 0 if both == before else max(map(both.rfind, ".@_-")) + 1
@@ -62,18 +62,18 @@ class Palette:
         return f"{before[:same]}{old} -> {after[:same]}{new}"
 
     def changes(self, lines: Iterable[str], causes: Iterable[Cause]) -> Iterator[str]:
-        """Yield `lines` in which each `old -> new` that is the change of one of `causes` is coloured."""
+        """Yield `lines`; the change of each of `causes`, `old -> new`, is coloured in them."""
         known = sorted(map(change_in_words, set(causes) if self._is_on else ()), key=len, reverse=True)
         named = re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, known)) or '(?!)'})(?![\w.])")
         return (named.sub(lambda found: self.change(*found[0].split(" -> ", 1)), line) for line in lines)
 
     def states(self, line: str) -> str:
-        """Return a line of a listing with states such as `sent` coloured by meaning; a coloured line is not changed."""
+        """Return `line`, of a listing, with coloured states such as `sent`; if it has colours, it is not changed."""
         return line if "\x1b" in line else _STATE.sub(lambda found: self.paint(found[0], found.lastgroup or ""), line)
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
-    """Return `text` as lines of at most `width` columns (None: one line); all but the first begin with `indent`."""
+    """Return `text` as lines of at most `width` columns (None: one line); lines after the first begin with `indent`."""
     if width is None or len(plain := _CODE.sub("", text)) <= width:
         return [text]
     lines = textwrap.wrap(plain, width, subsequent_indent=indent, break_on_hyphens=False) or [plain[:width]]
@@ -81,7 +81,7 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
 
 
 def _coloured_again(lines: Iterable[str], text: str, indent: str) -> Iterator[str]:
-    """Yield `lines`, made from `text` without its colours, with the colours; `indent` begins all but the first."""
+    """Yield `lines`, which are `text` without colours, with its colours; lines after the first begin with `indent`."""
     code, coloured = "", list[tuple[str, str]]()
     for part in _CODE.split(text):
         if part.startswith("\x1b"):
@@ -100,7 +100,7 @@ def _coloured_again(lines: Iterable[str], text: str, indent: str) -> Iterator[st
 
 
 def fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
-    """Yield `lines`, broken at `width` columns (None: never); continuation lines are indented by four more columns."""
+    """Yield `lines`, broken at `width` columns (None: never); continuation lines get four more columns of indent."""
     for line in lines:
         begin = len(line) - len(line.lstrip())
         yield from wrapped(line, width, " " * (min(begin, (width or 0) // 2) + 4))
@@ -112,7 +112,7 @@ _MANY_NAMES = 12  # stacks that are named in one place where there is room
 
 
 class Requested(Struct, frozen=True, kw_only=True):
-    """What a reader asked for: how many lines in a section, and which kinds of change."""
+    """What a reader asked for: at most so many lines in a section, and kinds of change."""
 
     most: int
     wants: Wants
@@ -130,17 +130,17 @@ class Requested(Struct, frozen=True, kw_only=True):
 
     @property
     def lists_all(self) -> bool:
-        """Whether packages are named that are otherwise only counted."""
+        """Whether packages are named that are only counted otherwise."""
         return self.is_whole or self.names_kinds or self.names_packages
 
     @property
     def most_names(self) -> int:
-        """The greatest number of stacks or similar values that are named in one place."""
+        """The greatest number of stacks, or of similar values, to name in one place."""
         return ALL if self.is_whole else _MANY_NAMES if self.names_packages else MOST_NAMES
 
     @property
     def few_names(self) -> int:
-        """The greatest number of packages that are named in one place."""
+        """The greatest number of packages to name in one place."""
         return ALL if self.is_whole else FEW_NAMES
 
 
@@ -187,7 +187,7 @@ class Block(Struct, frozen=True, kw_only=True):
 
     @property
     def grade(self) -> str:
-        """How good the news is, for the colours of a page: bad, care (to be watched), good, or "" for neither."""
+        """How good the news is, for colours of a page: bad, care (to be watched), good, or "" for neither."""
         return "bad" if self.severity is Severity.ATTENTION else _GRADES.get(self.kind, "")
 
 
@@ -199,7 +199,7 @@ class Shown(Struct, frozen=True, kw_only=True):
 
 
 class Chosen(Struct, frozen=True):
-    """A statement with those of its lines that the reader asked for."""
+    """A statement, with only those lines that the reader asked for."""
 
     statement: Statement
     lines: tuple[Line, ...]
@@ -312,7 +312,7 @@ _ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so 
 
 
 def blocks_of(report: Report, asked: Requested) -> Shown:
-    """Return the blocks of `report` that the reader asked for, the most severe first, and the total line."""
+    """Return the blocks of `report` that `asked` selects, the most severe first, and the total line."""
     chosen = [Chosen(one, chosen_lines(one, asked.wants)) for one in report.statements]
     chosen = [one for one in chosen if one.lines or is_wanted(one.statement, asked.wants)]
     if asked.names_kinds:
@@ -330,7 +330,7 @@ def blocks_of(report: Report, asked: Requested) -> Shown:
 
 
 def _narrowed(chosen: Chosen, asked: Requested) -> Statement:
-    """Return the statement of `chosen`; if it is about changed values, with only the losses and effects asked for."""
+    """Return the statement of `chosen`; from one about changed values, drop losses and effects not asked for."""
     one, packages = chosen.statement, set(chosen.packages)
     if one.kind not in OF_VALUES:
         return one
@@ -413,7 +413,7 @@ def _lost(chosen: Chosen, asked: Requested) -> str:
 
 
 def _reasons(statement: Chosen, asked: Requested) -> str:
-    """Return, in words, which builds the tag still has of the packages that `statement` lost; equal answers once."""
+    """Return, in words, what builds the tag still has of packages that `statement` lost; equal answers are joined."""
     chosen, own = set(statement.packages), wording()
     by_reason: defaultdict[str, dict[str, None]] = defaultdict(dict)
     classes = set[LossClass]()
@@ -433,7 +433,7 @@ def _reasons(statement: Chosen, asked: Requested) -> str:
 
 
 def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    """Yield a block that counts rebuilt specs, if there are any; it names packages only if `asked` lists all."""
+    """Yield a block that counts rebuilt specs, if any; the block names packages only if `asked` lists all."""
     counted = chosen if asked.names_kinds else [Chosen(one, one.lines) for one in report.statements]
     is_wave_told = any(one.statement.kind is StatementKind.REBUILD_WAVE for one in chosen)
     kinds = {_PLAIN} if is_wave_told else {_PLAIN, StatementKind.REBUILD_WAVE}
@@ -453,7 +453,7 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
 
 
 def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    """Yield one block with the values that packages gained or lost and that no block of `chosen` names, if any."""
+    """Yield one block on values that packages gained or lost and no block of `chosen` names; none if all are."""
     # A tag that was added or removed is about all values of its packages.
     own = [one for one in chosen if one.statement.kind not in (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)]
     packages = {package for one in own for package in one.packages}
@@ -475,7 +475,7 @@ def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) ->
 
 
 def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[str]]:
-    """Return, for each package, the set of words that the blocks of the `chosen` statements say about it."""
+    """Return, by package, the words that the blocks of the statements in `chosen` say about the package."""
     # Whatever else changed in a renamed stack.
     renamed = (block.statement for block in chosen if block.statement.kind is StatementKind.STACK_MERGED)
     stacks = [name for one in renamed for name in (*one.before, *one.after)]
@@ -498,7 +498,7 @@ def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, froz
 
 
 def _unnamed(facts: Mapping[str, Delta], named: Set[str], asked: Requested) -> Iterator[str]:
-    """Yield a text for each fact with values that `asked` wants and `named` lacks: `compiler gcc@13.2.0 added`."""
+    """Yield, for each fact, a text on values that `asked` wants and `named` lacks: `compiler gcc@13.2.0 added`."""
     for name in _FACTS:
         parts = []
         for values, is_added in ((facts[name].added, True), (facts[name].removed, False)):
@@ -515,5 +515,5 @@ COLOURS_OF_KINDS = dict.fromkeys(_BAD, "red") | dict.fromkeys(ADDING, "green") |
 
 
 def colour_of(kind: StatementKind, severity: Severity = Severity.NEWS) -> str:
-    """Return the colour of `kind`, if it has one; else red if `severity` is attention, else "" (no colour)."""
+    """Return the colour of `kind`; if it has none, red if `severity` is attention, else "" (no colour)."""
     return COLOURS_OF_KINDS.get(kind, "red" if severity is Severity.ATTENTION else "")

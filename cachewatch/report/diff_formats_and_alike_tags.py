@@ -22,7 +22,7 @@ from cachewatch.report.words_file import words
 
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:
-    """Return the report of `changeset` with the events that `asked` wants, and the facts that its collector kept."""
+    """Return the report of `changeset`, with events that `asked` wants, and with facts that the collector kept."""
     facts = {package: found for taken in changeset.collected() for package, found in taken or ()}
     return replace(changeset.report.about(asked.wants), facts=facts)
 
@@ -176,7 +176,7 @@ class StatCollector(ListCollector):
 
 
 def write_stat(changesets: Iterable[Changeset], wants: Wants, width: int | None, palette: Palette) -> Iterator[bytes]:
-    """Yield a line for each package of a tag, then a total; tags that changed alike share these lines."""
+    """Yield a line for each package of a tag, then a total; tags that changed alike share their lines."""
     groups: dict[tuple[str, tuple[_Row, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
     for changeset in changesets:
         packages = tuple(numbers for body in changeset.collected() for numbers in body)

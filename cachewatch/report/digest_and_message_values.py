@@ -41,7 +41,7 @@ class Outage(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """A remark on a comparison: its text is `key` in the table `[notes]` of words.toml; `values` fill that text."""
+    """A remark on a comparison: its text is the entry `key` of `[notes]` in words.toml, filled with `values`."""
 
     key: str
     values: Mapping[str, str] = {}
@@ -101,7 +101,7 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     still_missing: tuple[str, ...] = ()  # packages of snapshots before the base that the new snapshot still lacks
 
     def outdated(self, *, is_wait_over: bool) -> tuple[str, ...]:
-        """Return the packages of which lock files may name missing builds, except versions that upgrades replaced.
+        """Return packages of which lock files may name builds that are gone, except versions that upgrades replaced.
 
         `is_wait_over` tells whether readers had to wait until this digest.
         """
@@ -111,7 +111,7 @@ class TagDigest(Struct, frozen=True, kw_only=True):
 
 
 class Silenced(Struct, frozen=True):
-    """A silence, by which an operator hides packages for a time, and how many packages it kept out of a digest."""
+    """A silence, by which an operator hides packages for some time; `packages` counts those hidden from a digest."""
 
     name: str
     packages: int
@@ -183,7 +183,7 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def is_pinned_to(self, tag: str) -> bool:
-        """Tell whether readers are pinned to the snapshot `tag`, and it still exists."""
+        """Tell whether readers are pinned to the snapshot `tag`, and this snapshot still exists."""
         return any(pin.tag == tag and not pin.is_gone for pin in self.pinned)
 
     @property
@@ -196,13 +196,13 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def base_of(report: Report) -> str:
-    """Return the earlier snapshot with which a new one is compared; "" if a tag is compared with itself."""
+    """Return the earlier snapshot that a new one is compared with; "" if a tag is compared with its earlier state."""
     before, after = report.before.tag, report.after.tag
     return before if before and after and before != after else ""
 
 
 def newest_day(report: Report) -> str:
-    """Return the day of the later revision, in UTC, with the time if both are of that day; "" if it is unknown."""
+    """Return the UTC day of the later revision, with the time if both revisions are of that day; "" if unknown."""
     before, after = report.before.time or "", report.after.time or ""
     return after[: 16 if before[:10] == after[:10] else 10]
 
@@ -294,7 +294,7 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
     attachments: tuple[Attachment, ...] = ()
 
     def message(self, target: str, payload: bytes, content_type: str, message_id: str | None = None) -> "Message":
-        """Return the message that takes this digest, as `payload`, to `target`, an address, path or URL."""
+        """Return the message with `payload`, this digest in one form, for `target`: an address, a path or a URL."""
         return Message(self.key, target, payload, content_type, self.created, message_id)
 
 
@@ -342,7 +342,7 @@ SENT = DeliveryResult(outcome=DeliveryOutcome.SENT)
 
 
 class Transport(Protocol):
-    """Delivers messages one after the other, over one connection if there is one."""
+    """Delivers messages one after the other, over one connection if the channel uses connections."""
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Deliver one message. Failures are returned, never raised."""
@@ -364,7 +364,7 @@ class Channel(Protocol):
         """Return a message with the same content as `original`, marked as resent."""
 
     def open(self, sent_history: SentHistory) -> AbstractContextManager[Transport]:
-        """Return a context for a run of deliveries; the first one connects. `sent_history` finds earlier messages."""
+        """Return a context for several deliveries; the first one connects. `sent_history` finds earlier messages."""
 
 
 class OneByOne:
@@ -382,7 +382,7 @@ class OneByOne:
             self.end()
 
     def end(self) -> None:
-        """End a run of deliveries; a subclass may override this, which does nothing."""
+        """Do nothing; subclasses may override this, to end a run of deliveries."""
 
 
 _CHANNELS = {
@@ -397,6 +397,6 @@ _CHANNELS = {
 
 
 def open_channel(config: Any) -> Channel:
-    """Return the channel with the configuration `config`. Raises ConfigError if a package that it needs is missing."""
+    """Return the channel with the configuration `config`. Raises ConfigError if a package for it is missing."""
     kinds = {kind.type: kind.channel for kind in extensions().channel_kinds} | _CHANNELS
     return cast("Channel", load(kinds[config.type])(config))

@@ -36,7 +36,7 @@ _MOST_NAMED = 5
 
 
 def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Iterator[str]:
-    """Yield lines of text on the coverage; `against` describes the cache that was compared."""
+    """Yield lines of text on `coverage`; `against` describes the cache that the environment was compared with."""
     environment = coverage.environment
     externals = f" and {number(environment.externals, 'external')}" if environment.externals else ""
     yield f"{safe(environment.name)}: {number(len(environment.needs), 'spec')}{externals}, against {safe(against)}"
@@ -62,7 +62,7 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
 
 
 def coverage_json(coverage: Coverage, against: str) -> bytes:
-    """Return the coverage as one JSON object; `against` describes the cache that was compared."""
+    """Return `coverage` as one JSON object; `against` describes the cache that was compared."""
     environment = coverage.environment
     values = {
         "schema": SCHEMA,
@@ -96,7 +96,7 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
 
 
 def remark(covered: Resolution) -> str:
-    """Return, in words, the build nearest to the missing binary of `covered`, and what a prune leaves; or ""."""
+    """Return, in words, the build nearest to the binary of `covered`, and what a prune will leave; "" if not needed."""
     parts = []
     if covered.nearest is Nearest.NONE:
         parts += [f"the newest there is {_newest(covered)}"] if covered.suggestion else []
@@ -113,12 +113,12 @@ def remark(covered: Resolution) -> str:
 
 
 def _newest(covered: Resolution) -> str:
-    """Return the newest version for `covered`, and the needed variants that it lacks: `3.10.0 without backend=jax`."""
+    """Return the newest version for `covered`, and needed variants that this lacks: `3.10.0 without backend=jax`."""
     return covered.suggestion + (f" without {first_of(covered.without)}" if covered.without else "")
 
 
 def named(listed: Sequence[Resolution]) -> str:
-    """Return the first of the binaries `listed` as text, each with machine and class of loss, and count the others."""
+    """Return, as text, the first binaries of `listed`, with machine and class of loss, and the number of the others."""
     shown = []
     for one in listed:
         machine = safe("-".join(filter(None, (one.need.platform, one.need.os, one.need.target))))
@@ -141,7 +141,7 @@ _MOST_BINARIES = 4
 
 
 def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
-    """Return wordings of a subject on what changed for an environment, the longest first; () if nothing changed."""
+    """Return wordings, for a subject, of what changed for an environment, longest first; () if nothing changed."""
     own = assessment.environment
     if own is None or not own.is_news:
         return ()
@@ -198,7 +198,7 @@ def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
 def _some(
     own: EnvironmentState, classes: Sequence[LossClass], counts: Mapping[str, str], words: Words, of: str = ""
 ) -> str:
-    """Return how many binaries newly came into `classes` and, if others were there before, how many are there in all.
+    """Return how many binaries newly came into `classes` and, if other binaries were there before, the total.
 
     `counts` fills the text, which is `some` or `some_more` in words.toml; `of` ends its key, such as `_packages`.
     """
@@ -211,7 +211,7 @@ def _some(
 
 
 def _changes(own: EnvironmentState, words: Words) -> str:
-    """Return two binaries that now are left only in a newer version, `openmpi 5.7.3 -> 5.8.0`, and count the others."""
+    """Return two binaries newly left only in another version, `openmpi 5.7.3 -> 5.8.0`, and the number of others."""
     found = [one for one in own.of(LossClass.OTHER, is_new=True) if one.suggestion]
     said = [f"{safe(one.need.package)} {safe(one.need.version)} -> {safe(one.suggestion)}" for one in found[:2]]
     more = [words.say("other", "more", len(found) - 2)] if len(found) > 2 else []
@@ -221,9 +221,9 @@ def _changes(own: EnvironmentState, words: Words) -> str:
 def binaries_said(
     binaries: Sequence[Resolution], words: Words, copied: Mapping[str, str], before: Mapping[str, Resolution]
 ) -> str:
-    """Return what became of the first of `binaries`, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
+    """Return what became of the first `binaries`, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
 
-    `copied`: by package, the day on which readers were asked to copy it. `before`: binaries of the last digest, by key.
+    `copied`: by package, the day when readers were asked to copy it. `before`: binaries of the last digest, by key.
     """
     shown, more = binaries[:_MOST_BINARIES], len(binaries) - _MOST_BINARIES
     said = [_binary_said(one, words, copied.get(one.need.package, ""), before.get(key_of(one))) for one in shown]
@@ -260,7 +260,7 @@ def _binary_said(covered: Resolution, words: Words, day: str, before: Resolution
 
 
 def coverage_data(own: EnvironmentState, most: int, clean: Clean) -> Data:
-    """Return the changes for an environment as plain data; lists have up to `most` rows, `clean` makes text safe."""
+    """Return the changes for an environment as plain data, in lists of at most `most` rows; `clean` makes text safe."""
     change = own.change
     return {
         "name": clean(change.after.environment.name),

@@ -66,7 +66,7 @@ _encode = msgspec.json.encode
 
 
 class PackageJson(NamedTuple):
-    """The JSON of a package in pieces; `places_json` adds to its places the statements that explain them."""
+    """The JSON of a package in pieces; `places_json` completes its places with the statements that explain them."""
 
     package: str
     head: bytes
@@ -123,7 +123,7 @@ Owners = Mapping[tuple[str, Place], tuple[str | None, bool]]
 
 
 def owners_of(statements: Iterable[Statement]) -> Owners:
-    """Return, by package and lost, upgraded or downgraded place, the id of its statement; is there a class of loss?"""
+    """Return, by package and lost, up- or downgraded place, the id of its statement, and if that gives a loss class."""
     owners: dict[tuple[str, Place], tuple[str | None, bool]] = {}
     for statement in statements:
         for lost in statement.losses:
@@ -136,7 +136,7 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
 
 
 def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
-    """Return places as JSON, each with a statement's id: from `owners`, or `whole` (None: none), of the whole tag."""
+    """Return places as JSON, with ids of statements: from `owners` or, for an added or removed tag, `whole` or None."""
     places = []
     for members, loss, place, is_owned in one.places:
         known = owners.get((one.package, place))
@@ -150,14 +150,14 @@ _DIRECTIONS = {"gained": "added", "lost": "removed", "upgraded": "upgrade", "dow
 
 
 def loss_values(loss: Loss) -> dict[str, str]:
-    """Return the class of a loss and, in words, what is left: once, or for each lost version if they differ."""
+    """Return the class of a loss and, in words, what is left: once, or by lost version if that differs."""
     own = words_file.words()
     reason = words.reasons_of_versions((loss, *loss.older), own) if loss.older else words.reason_of(loss, own)
     return {"class": loss.loss_class, "reason": reason or own.text("losses", f"{loss.loss_class}_alone")}
 
 
 def side_values(side: Side) -> dict[str, Any]:
-    """Return one side of a comparison, its revision or folder, as plain data."""
+    """Return a side of a comparison, which is a revision or a folder, as plain data."""
     return {"revision": side.revision, "tag": side.tag, "time": side.time, "name": safe(side.name)}
 
 
@@ -196,7 +196,7 @@ def cause_values(cause: Cause) -> dict[str, Any]:
 
 
 def cause_json(cause: Cause) -> dict[str, Any]:
-    """Return a cause as plain data; a change of compiler is followed by the languages that it compiles."""
+    """Return a cause as plain data; for a change of compiler, with the languages that the compiler compiles."""
     return cause_values(cause) | ({"languages": cause.languages} if cause.what is What.COMPILER else {})
 
 
@@ -206,7 +206,7 @@ def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
 
 
 def attributed_json(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
-    """Return causes as data for JSON: `hashes` are all specs with a cause, `attributed` counts each spec only once."""
+    """Return causes as data for JSON: `hashes` has all specs with a cause, `attributed` counts each spec only once."""
     return [
         cause_json(one.cause) | {"specs": len(one.hashes), "attributed": len(one.attributed), "hashes": one.hashes}
         for one in attributed(explained)
@@ -214,7 +214,7 @@ def attributed_json(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
 
 
 def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
-    """Return data on the machines that places lost while they keep other builds, each with its statement's id."""
+    """Return data on machines lost by places that keep other builds, with the ids of their statements."""
     return [
         {
             "package": lost.package,
@@ -300,7 +300,7 @@ def write_jsonl(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[by
 
 
 def _rest(changeset: Changeset, wants: Wants) -> dict[str, Any]:
-    """Return the values that follow the packages in JSON, by name: statements, lost machines, events and so on."""
+    """Return the values that follow packages in JSON: statements, lost machines, events and others, by name."""
     report = changeset.report
     causes = {} if changeset.explain is None else {"causes": attributed_json(changeset.explain())}
     return {
@@ -402,7 +402,7 @@ def _spec(spec_hash: str, signature: Signature) -> Line:
 
 
 def csv_table(lines: Iterable[Line]) -> bytes:
-    """Return `lines`, values by name of column, as CSV without a heading; see `csv_rows`."""
+    """Return `lines`, in which values are by name of column, as CSV without a heading; see `csv_rows`."""
     return csv_rows([line.get(name, "") for name in COLUMNS] for line in lines)
 
 
@@ -419,7 +419,7 @@ class CsvTable(Struct, frozen=True):
 
 
 class CsvPacker:
-    """Compresses lines of CSV about `tag`; drops the table if it exceeds `most` bytes, compressed."""
+    """Compresses lines of CSV about `tag`; drops all if they have more than `most` bytes when compressed."""
 
     def __init__(self, tag: str, most: int) -> None:
         self._most = most
@@ -429,14 +429,14 @@ class CsvPacker:
         self._size = 0
 
     def add(self, lines: bytes) -> None:
-        """Add `lines` of CSV whose first cell is empty; put the tag into this cell."""
+        """Add `lines` of CSV, with the tag put into the first cell of each, which is empty."""
         self._size += len(lines)
         if lines and len(self._packed) <= self._most:
             self._gzip = self._gzip or zlib.compressobj(6, wbits=31)
             self._packed += self._gzip.compress(b"".join(self._tag + line for line in lines.splitlines(keepends=True)))
 
     def finish(self) -> CsvTable:
-        """Return the compressed table; it is empty, and marked as incomplete, if it exceeds the limit."""
+        """Return the compressed table; an empty one, marked as incomplete, if there are more than `most` bytes."""
         self._packed += self._gzip.flush() if self._gzip else b""
         if len(self._packed) > self._most:
             return CsvTable(b"", self._size, is_complete=False)
@@ -444,7 +444,7 @@ class CsvPacker:
 
 
 def csv_rows(rows: Iterable[Iterable[object]]) -> bytes:
-    """Return `rows` as CSV, with cells escaped that a spreadsheet would take for formulas; None is an empty cell."""
+    """Return `rows` as CSV; cells that spreadsheets would take for formulas are escaped. None is an empty cell."""
     text = io.StringIO()
     plain = csv.writer(text, lineterminator="\r\n")
     quoting = csv.writer(text, lineterminator="\r\n", quoting=csv.QUOTE_ALL)

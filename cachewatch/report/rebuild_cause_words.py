@@ -26,7 +26,7 @@ _SHARED = frozenset({What.COMPILER, What.OS, What.TARGET, What.NAMESPACE, What.E
 
 
 def _alike(items: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T]]:
-    """Group `items` with equal causes (`cause_of`), across packages only for compilers, targets and the like."""
+    """Group `items` by cause (`cause_of`); causes of two packages are equal only for compilers, targets and such."""
     groups: defaultdict[tuple[What, str, str, str], list[_T]] = defaultdict(list)
     for item in items:
         cause = cause_of(item)
@@ -36,13 +36,13 @@ def _alike(items: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T
 
 
 def in_words(causes: Sequence[Cause]) -> str:
-    """Return equal changes of one or several packages as one text; compilers are named with their languages."""
+    """Return equal changes (`causes`) in one or several packages as one text; compilers get their languages."""
     compiled = {f"{one.package} ({', '.join(one.languages)})" if one.languages else one.package for one in causes}
     return _said("said", causes[0], first_few(sorted(map(safe, compiled))), len(compiled), words())
 
 
 def because(causes: Sequence[Cause], own: Words | None = None) -> str:
-    """Return equal causes as the reason of a rebuild, `because of zlib 1.3 -> 1.3.1`, worded by `own` (None: ours)."""
+    """Return equal causes as the reason of a rebuild, `because of zlib 1.3 -> 1.3.1`, in `own` words (None: ours)."""
     packages = sorted({cause.package for cause in causes})
     return _said("because", causes[0], names(packages), len(packages), own or words())
 
@@ -53,7 +53,7 @@ def _said(key: str, cause: Cause, name: str, n: int, own: Words) -> str:
 
 
 def change_in_words(cause: Cause) -> str:
-    """Return the old and the new value of a cause as text, `1.3 -> 1.3.1`; a missing one is `none`."""
+    """Return the old and the new value of a cause as text, `1.3 -> 1.3.1`; `none` for a missing value."""
     return f"{_text(cause.before)} -> {_text(cause.after)}"
 
 
@@ -68,7 +68,7 @@ def _text(value: str | Sequence[str]) -> str:
 
 
 def first_few(texts: Iterable[str]) -> str:
-    """Return the first six of some safe texts, joined, and how many more there are."""
+    """Return the first six of `texts`, which are safe, as one text, and the number of the others."""
     return first_of(list(texts), _MOST_LISTED)
 
 
@@ -82,7 +82,7 @@ class Reason(Struct, frozen=True):
 
 
 def reasons_of(counted: Iterable[CauseCount], own: Words | None = None) -> list[Reason]:
-    """Return causes, worded by `own` (None: ours), most specs first; equal changes of several packages are one."""
+    """Return causes, most specs first, in `own` words (None: ours); equal changes of several packages are joined."""
     reasons = []
     for group in _alike(counted, lambda one: one.cause):
         causes = tuple(one.cause for one in group)
@@ -98,7 +98,7 @@ def reasons_in_words(causes: Iterable[Cause]) -> list[str]:
 
 
 def reasons(statement: Statement, own: Words) -> str:
-    """Return why specs were rebuilt, "1,405 because of openssl 3.4.0 -> 3.4.1, 17 for other reasons"; "" if unknown."""
+    """Return why specs were rebuilt, "1,405 because of openssl 3.4.0 -> 3.4.1, 17 for other reasons", or ""."""
     all_reasons = reasons_of(statement.causes, own)
     shown = all_reasons[:_MOST_REASONS]
     others = statement.counts.new - sum(one.specs for one in shown)
@@ -109,7 +109,7 @@ def reasons(statement: Statement, own: Words) -> str:
 
 
 def reason_lines(statement: Statement, most: int) -> list[str]:
-    """Return lines on the first `most` reasons, on all other specs, and on compilers newly or no longer named."""
+    """Return lines on the first `most` reasons, on other specs, and on compilers newly written or no longer written."""
     shown = reasons_of(statement.causes)[:most]
     lines = [f"{number(one.specs, 'spec')} {one.words}: {names(one.packages)}" for one in shown]
     rest = statement.counts.new - sum(one.specs for one in shown)
@@ -124,7 +124,7 @@ def reason_lines(statement: Statement, most: int) -> list[str]:
 
 
 def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
-    """Return causes as rows for templates, most specs first; the count is 0 if other causes account for all specs."""
+    """Return causes as rows for templates, most specs first; a count is 0 if all specs are counted for other causes."""
     package_of = {one.spec.hash: one.spec.name for one in explained}
     rows = [
         {
@@ -138,7 +138,7 @@ def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
 
 
 def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
-    """Yield the number of rebuilt specs and `what` they are, then each cause with the number of specs due to it."""
+    """Yield the number of rebuilt specs, followed by `what`, and then each cause with its number of specs."""
     yield f"{number(len(explained), 'spec')} {what}:"
     groups = grouped(explained)
     for one in groups[:MOST_CAUSES]:
@@ -154,7 +154,7 @@ def short(node: GraphNode) -> str:
 
 
 def cause_lines(causes: Causes) -> Iterator[str]:
-    """Yield each cause in words, and below it the shortest path of dependencies to it: `cw-torch <- hdf5 <- zlib`."""
+    """Yield each cause in words, and the shortest path of dependencies to the cause: `cw-torch <- hdf5 <- zlib`."""
     for cause, path in causes_in_words(causes):
         yield cause
         if path:
@@ -162,7 +162,7 @@ def cause_lines(causes: Causes) -> Iterator[str]:
 
 
 def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield each cause in words with the shortest path to it; the path is empty if packages share the cause."""
+    """Yield each cause in words with the shortest path to the cause; () if several packages have the cause."""
     groups = _alike(sorted(causes, key=lambda one: one.sort_key), lambda one: one)
     for group in groups:
         path = causes[group[0]] if len(group) == 1 else ()
@@ -172,7 +172,7 @@ def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def causes_json(causes: Causes) -> list[dict[str, Any]]:
-    """Return causes as data for JSON, each with the path of dependencies from the spec in question."""
+    """Return causes as data for JSON, each with the path of dependencies from the explained spec to the cause."""
     return [cause_json(cause) | {"path": causes[cause]} for cause in sorted(causes, key=lambda one: one.sort_key)]
 
 
@@ -201,7 +201,7 @@ def night_json(found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
 
 
 def lock_json(change: LockChange) -> bytes:
-    """Return why two lock files differ, as JSON, with the added and removed specs."""
+    """Return as JSON why two lock files differ, and which specs were added and removed."""
     return _encoded(
         {
             "recorded": True,

@@ -20,7 +20,7 @@ from cachewatch.report.words import MOST_NAMES, NO_VERSION, first_of, number
 
 
 class Coloured(str):
-    """The text of a cell, with the colour in which a terminal shows it; "" is no colour."""
+    """The text of a cell, with the colour that a terminal shows ("": none)."""
 
     __slots__ = ("colour",)
     colour: str
@@ -44,7 +44,7 @@ _MAY_GO = COLOURS_OF_KINDS[StatementKind.UNREFERENCED]
 
 
 class Table(Struct, frozen=True):
-    """A table: columns, rows, and sentences before and after it, which CSV leaves out."""
+    """A table: columns, rows, and sentences before and after the rows, which CSV leaves out."""
 
     columns: tuple[str, ...]
     rows: Sequence[Row]
@@ -53,7 +53,7 @@ class Table(Struct, frozen=True):
 
 
 def write_table(table: Table, form: str, palette: Palette, width: int | None = None) -> Iterator[bytes]:
-    """Yield `table` as text, csv or markdown (`form`); no line of text is wider than `width`, None for any width."""
+    """Yield `table` in `form` (text, csv or markdown); lines of text have at most `width` columns (None: any)."""
     if form == "csv":
         rows = ([" ".join(cell) if isinstance(cell, tuple) else cell for cell in row] for row in table.rows)
         yield csv_rows([table.columns, *rows])
@@ -63,7 +63,7 @@ def write_table(table: Table, form: str, palette: Palette, width: int | None = N
 
 
 def text_lines(table: Table, palette: Palette, width: int | None) -> Iterator[str]:
-    """Yield a table as aligned text; the last columns go on lines below their row if there is no room."""
+    """Yield a table as aligned text; without room for them, the last columns go on lines below their row."""
     yield from fitted(map(safe, table.before), width)
     if table.rows:
         rows = [table.columns, *([_shown(cell) for cell in row] for row in table.rows)]
@@ -88,7 +88,7 @@ def text_lines(table: Table, palette: Palette, width: int | None) -> Iterator[st
 
 
 def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | None) -> list[int] | None:
-    """Return a width for each column of `rows`, so that lines fit into `most` (None: any); None if they cannot."""
+    """Return the widths of columns of `rows` in lines of at most `most` (None: any); None if there is no room."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     # Parts that are not broken: words, and a date with its time and zone.
@@ -158,7 +158,7 @@ def _markdown(table: Table) -> Iterator[str]:
 
 
 class ListedTag(Struct, frozen=True):
-    """A tag, its number of packages, and the stacks that its own list names."""
+    """A tag, its number of packages, and the stacks in the tag's own list."""
 
     tag: str
     packages: int
@@ -193,7 +193,7 @@ _MOST_TARGETS = 40
 def write_listing(
     listed: Sequence[Listed], what: str, form: str, palette: Palette, width: int | None
 ) -> Iterator[bytes]:
-    """Yield `listed` as text, names, json, csv or markdown (`form`); `what`, such as stacks, is its name in JSON."""
+    """Yield `listed` in `form` (text, names, json, csv or markdown); `what`, such as stacks, is its name in JSON."""
     columns = listed[0].__struct_fields__ if listed else ()
     rows: list[Row] = list(map(astuple, listed))
     if form == "json":
@@ -211,7 +211,7 @@ def write_listing(
 
 
 def _listing_cell(column: str, value: Cell) -> Cell:
-    """Return `value`, a cell of `column`, for display: names cut; of lists, except versions and targets, the length."""
+    """Return `value`, of `column`, for display: cut if it is text; a length for lists but versions and targets."""
     if isinstance(value, tuple) and column not in ("versions", "targets"):
         return len(value)
     return tuple(map(_cut, value)) if isinstance(value, tuple) else _cut(value) if isinstance(value, str) else value
@@ -231,7 +231,7 @@ Cells = Counter[tuple[str, str, str]]  # version, stack, target
 
 
 def render_inventory(shown: "ShownPackage", *, palette: Palette, width: int | None) -> Iterator[str]:
-    """Yield a table of the numbers of specs by version, stack and target, with marks on last copies and old builds."""
+    """Yield a table of numbers of specs by version, stack and target; last copies and old builds are marked."""
     cells, is_pruned = _cells(shown.document.specs.counts), is_mutable(shown.side.tag)
     # Of what is shown, the last copies are those of which the whole document has one.
     everything = _cells(shown.counts) if shown.counts else cells
@@ -283,7 +283,7 @@ def _matrix(
 ) -> Iterator[str]:
     """Yield `cells`, the numbers of specs, in a line for each version and stack, with a column for each target.
 
-    If there is no room for columns, targets are listed. Cells in `last` get "!"; if `is_pruned`, those of no stack get
+    Without room for columns, targets are listed. Cells in `last` get "!"; if `is_pruned`, cells without a stack get
     "U".
     """
     targets = sorted({target for _, _, target in cells})

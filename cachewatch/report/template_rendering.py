@@ -53,7 +53,7 @@ def days_between(since: str, until: str) -> str:
 
 
 def fill(text: str, first: str = "", rest: str = "", width: int = 78) -> str:
-    """Wrap `text` into lines that begin with `first`, then with `rest`; only words longer than a line are cut."""
+    """Wrap `text` into lines; `first` begins the first one, `rest` others. Only words longer than a line are cut."""
     lengths = [len(word) for word in text.split()]
     is_cut = max(lengths, default=0) > width - len(rest)
     head = ""
@@ -75,7 +75,7 @@ def short(revision: str | None) -> str:
 
 
 def _revisions(span: Mapping[str, Any]) -> str:
-    """Return both revisions of a span, `abc..def`; only one if they are equal, as between two snapshots."""
+    """Return both revisions of a span, `abc..def`; one if both are the same, as for two snapshots."""
     return "..".join(dict.fromkeys(short(side["revision"]) or side["name"] for side in (span["before"], span["after"])))
 
 
@@ -159,7 +159,7 @@ def templates_of(folder: Path | None, only: str = "") -> Iterator[Callable[[Sequ
 
 
 def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
-    """Return text and path of a template, of `folder` or else ours, or None. Raises TemplateError if unreadable."""
+    """Return text and path of a template of `folder`, else of ours, else None. Raises TemplateError if unreadable."""
     if not _NAME.fullmatch(name):
         return None  # nothing outside of the two folders is a template
     if folder is not None:
@@ -199,7 +199,7 @@ def _render(environment: jinja2.Environment, name: str, context: Mapping[str, An
 
 @cache
 def _environment(folder: Path | None) -> jinja2.Environment:
-    """Return a Jinja2 environment for our templates; with a `folder`, a sandbox that prefers the templates in it."""
+    """Return a Jinja2 environment for our templates; for a `folder`, a sandbox that prefers templates in there."""
 
     def load(name: str) -> tuple[str, str, None] | None:
         found = source(name, folder)
@@ -247,7 +247,7 @@ MOST_ROWS = 1000  # of a section: browsers take no pleasure in more
 
 
 def script_hash(script: str) -> str:
-    """Return the hash of `script`, the text between the tags, by which a page lets browsers run only this script."""
+    """Return the hash of `script`, the text between the tags; a page lets browsers run no script but this one."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 

@@ -41,46 +41,46 @@ NO_VERSION = "(no version)"
 
 
 def number(count: int, noun: str, plural: str = "") -> str:
-    """Return `count` with its noun: 1 spec, 1,204 specs; `plural` may be "" if it is `noun` with an s."""
+    """Return `count` with its noun: 1 spec, 1,204 specs; if `plural` is "", the plural is `noun` with an s."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def _named(count: int, most: int) -> int:
-    """Return how many of `count` names to show: `most`, or one more if no others are left ("1 more" is as long)."""
+    """Return how many of `count` names to show: `most`, or one more if that shows all ("1 more" is as long)."""
     return most + (count == most + 1)
 
 
 def first_of(texts: Sequence[str], most: int = MOST_NAMES, rest: str = " and {:,} more", *, by: str = ", ") -> str:
-    """Return the first `most` texts, joined by `by`; `rest` counts the others, but a single one is shown instead."""
+    """Return the first `most` texts, joined by `by`; `rest` counts the others, but a single other text is shown."""
     most = _named(len(texts), most)
     left = len(texts) - most
     return by.join(texts[:most]) + (rest.format(left) if left > 0 else "")
 
 
 def names(found: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Return the first `most` of `found`, untrusted names, as one text, made safe and cut, and count the others."""
+    """Return the first `most` of the untrusted names `found` as text, safe and cut, and the number of the others."""
     return first_of(_cut(found, most), most)
 
 
 def and_more(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
-    """Return the first `most` untrusted names, made safe and cut; `own` words the rest: `umpire, raja, 7 more`."""
+    """Return the first `most` untrusted names, safe and cut, and, in `own` words, the rest: `umpire, raja, 7 more`."""
     return listed(_cut(texts, most), own, most)
 
 
 def _cut(texts: Sequence[str], most: int) -> list[str]:
-    """Return `texts`; the first `most` and one more are made safe and cut; the others, never shown, are unchanged."""
+    """Return `texts`, of which the first `most` and one more are made safe and cut; the others are never shown."""
     return [*(safe_name(text)[:_LONGEST_NAME] for text in texts[: most + 1]), *texts[most + 1 :]]
 
 
 def listed(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
-    """Return the first `most` of the safe `texts`, and the number of the others, worded by `own`: `umpire, 7 more`."""
+    """Return the first `most` of the safe `texts` and, in `own` words, the number of others: `umpire, 7 more`."""
     most = _named(len(texts), most)
     more = [own.say("other", "more", len(texts) - most)] if len(texts) > most else []
     return ", ".join((*texts[:most], *more))
 
 
 def stack_name(stack: str) -> str:
-    """Return the name of a stack for display; `cache`, the stack of a recorded build cache, becomes `stack cache`."""
+    """Return the name of a stack for display; `cache`, as in recorded build caches, becomes `stack cache`."""
     return "stack cache" if stack == "cache" else safe_name(stack)[:_LONGEST_NAME]
 
 
@@ -92,7 +92,7 @@ def place_name(statement: Statement) -> str:
 
 
 def stacks_named(stacks: Iterable[str], most: int = MOST_NAMES) -> str:
-    """Return the names of stacks; only their number if there are more than `most`."""
+    """Return the names of stacks, or just their number if there are more than `most`."""
     found = sorted(stacks)
     return ", ".join(map(stack_name, found)) if len(found) <= most else f"{len(found)} stacks"
 
@@ -112,7 +112,7 @@ def places_named(places: Iterable[Place], most: int = MOST_NAMES) -> str:
 
 
 def fact(line: Line, most: int = MOST_NAMES) -> str:
-    """Return what happened to the package of a line, `1.14.5 -> 1.14.6`; at most `most` stacks are named."""
+    """Return what happened to the package of `line`, `1.14.5 -> 1.14.6`; names at most `most` stacks."""
     story = line.story
     moved = moves(line, most) if line.is_move else ""
     if story.kind in BY_VERSION:
@@ -154,7 +154,7 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def replacement(line: Line, most: int = MOST_NAMES) -> str:
-    """Return the versions of an up- or downgrade, `0.3.1 -> 0.4.0`, with targets if a downgrade is only for some."""
+    """Return the versions of an up- or downgrade, `0.3.1 -> 0.4.0`, and its targets if only some are downgraded."""
     story = line.story
     pairs = story.pairs or ((_versions(story.before, most), _versions(story.after, most)),)
     on = names(story.targets) if len(story.targets) <= MOST_NAMES else f"{len(story.targets)} targets"
@@ -162,14 +162,14 @@ def replacement(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def _removed(story: Story) -> list[str]:
-    """Return the removed versions that `replacement` does not name, without those that stay in one of its places."""
+    """Return removed versions that `replacement` does not name, except versions that stay in one of its places."""
     named = {old for old, _ in story.pairs} or story.before
     named = {*named, *(version for version, place in story.stays if place in story.places)}
     return [version for version in story.before if version not in named]
 
 
 def _beside(line: Line, most: int) -> Iterator[str]:
-    """Yield the other versions removed, with where they stay, and the others added, `1.3.0 added`."""
+    """Yield other removed versions, with where these stay, then other added versions: `1.3.0 added`."""
     story = line.story
     if removed := _removed(story):
         stays = staying(line, most, without=[version for version in story.before if version not in removed])
@@ -192,9 +192,9 @@ def _without(line: Line, most: int) -> str:
 
 
 def staying(line: Line, most: int = MOST_NAMES, *, without: Collection[str] = (), says_removed: bool = False) -> str:
-    """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or a new one was before a downgrade; or "".
+    """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or new ones were before a downgrade, or "".
 
-    Versions `without` are left out. With `says_removed`, other versions that the tag has no more are named, too.
+    Versions in `without` are left out. If `says_removed`, other versions that are gone from the tag are named, too.
     """
     story, parts = line.story, []
     verb = "stays" if story.kind is StatementKind.UPGRADED else "was there"
@@ -228,7 +228,7 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def in_column(where: str) -> str:
-    """Return `where`, as the function of that name says it, for a column of places: without "in" or "from"."""
+    """Return `where`, a result of the function `where`, without "in" or "from", for a column of places."""
     return where.removeprefix("in ").removeprefix("from ")
 
 
@@ -264,7 +264,7 @@ def _where(line: Line, most: int) -> str:
 
 
 def retired(lines: Iterable[Line], own: Words, most: int = MOST_NAMES, stacks: int = MOST_NAMES) -> str:
-    """Return up to `most` old versions that a prune removed, `zlib 1.2 from e4s`; `stacks` limits the stacks named."""
+    """Return up to `most` old versions that a prune removed, `zlib 1.2 from e4s`, with at most `stacks` stacks each."""
     found = []
     for story, package in ((line.story, safe_name(line.package)) for line in lines):
         if story.kind is StatementKind.RETIRED:
@@ -276,7 +276,7 @@ def retired(lines: Iterable[Line], own: Words, most: int = MOST_NAMES, stacks: i
 
 
 def moves(line: Line, most: int) -> str:
-    """Return which stacks specs left and joined, `some no longer in e4s, now in hep`, without the places of `line`."""
+    """Return which stacks specs left and joined, `some no longer in e4s, now in hep`, except the places of `line`."""
     told = set() if line.story.kind is StatementKind.MOVED else {place.stack for place in line.story.places}
     left, joined = line.left - told - line.even, line.joined - told - line.even
     stacks_by_word = {
@@ -291,7 +291,7 @@ def moves(line: Line, most: int) -> str:
 
 
 def _versions(versions: Sequence[str], most: int) -> str:
-    """Return the newest of `versions`, oldest first, with room for `most` usual ones, and the number of the others."""
+    """Return the newest `versions` (sorted, oldest first) that fit in the room of `most`, and the number of others."""
     shown: list[str] = []
     room = most * _USUAL_VERSION
     for version in map(safe_name, reversed(versions)):
@@ -308,13 +308,13 @@ def _compilers(values: Sequence[str]) -> str:
 
 
 def other_values(one: Statement, own: Words, noun: tuple[str, str], most: int = MOST_NAMES) -> str:
-    """Return up to `most` other changes of values in `one`: `gcc 13 -> 14 for 4 specs of zlib` (`noun`: specs)."""
+    """Return up to `most` other changes of values in `one`: `gcc 13 -> 14 for 4 specs of zlib`; `noun`: spec, specs."""
     found = [effect for effect in one.effects if effect.attribute]
     return first_of([other_value(effect, own, noun, most) for effect in found], most, by="; ")
 
 
 def other_value(effect: Effect, own: Words, noun: tuple[str, str] = ("spec", "specs"), most: int = MOST_NAMES) -> str:
-    """Return `effect` in words, `gcc 13 -> 14 for 4 specs of zlib` (`noun`: specs); `most` limits the packages."""
+    """Return `effect` in words, `gcc 13 -> 14 for 4 specs of zlib`; `noun`: spec, specs; `most`: packages named."""
     key = {StatementKind.BESIDE: "newly", StatementKind.NO_LONGER: "without"}.get(effect.kind, "")
     values = safe_name(" ".join(map(_value, effect.before or effect.after)))
     change = own.say("migration", key, values=values) if key else change_of_values(effect)
@@ -323,7 +323,7 @@ def other_value(effect: Effect, own: Words, noun: tuple[str, str] = ("spec", "sp
 
 
 def change_of_values(statement: Statement | Effect) -> str:
-    """Return what became of values: `gcc 11.4.0 -> 13.3.0`, `gcc 13.3.0 beside 11.4.0`, or `+mpi`, which is gone."""
+    """Return how values changed: `gcc 11.4.0 -> 13.3.0`, `gcc 13.3.0 beside 11.4.0`; for one that is gone, `+mpi`."""
     before, after = " ".join(map(_value, statement.before)), " ".join(map(_value, statement.after))
     if statement.kind is StatementKind.NO_LONGER:
         return safe_name(before)
@@ -339,7 +339,7 @@ def change_of_values(statement: Statement | Effect) -> str:
 
 
 def _value(text: str) -> str:
-    """Return a compiler as `gcc 13.3.0`; other values are returned as they are."""
+    """Return a compiler as `gcc 13.3.0`, and any other value unchanged."""
     name, at, version = text.partition("@")
     return f"{name} {version}" if at and name and version else text
 
@@ -350,14 +350,14 @@ def old_values(one: Statement) -> str:
 
 
 def entry_of(statement: Statement) -> str:
-    """Return the name of the statement's entry in words.toml: its kind, or `stack-merged.renamed` and `.split`."""
+    """Return the entry of `statement` in words.toml: its kind, with `.renamed` or `.split` for one merged stack."""
     if statement.kind is not StatementKind.STACK_MERGED or len(statement.before) > 1:
         return statement.kind
     return f"{statement.kind}.{'renamed' if len(statement.after) == 1 else 'split'}"
 
 
 def name_of(statement: Statement) -> str:
-    """Return what a statement on the whole tag is about: a name, values that replaced others, or a share of hashes."""
+    """Return what a statement on the tag is about: a name, values that replaced others, or a share of hashes."""
     if statement.turnover:
         selected = words().text("fates", "selected") if statement.turnover.is_part else ""
         return f"{statement.turnover.gone / max(1, statement.turnover.before):.0%} of the earlier hashes{selected}"
@@ -368,7 +368,7 @@ def name_of(statement: Statement) -> str:
 
 
 def reason_of(loss: Loss, own: Words | None = None, versions: Sequence[str] = ()) -> str:
-    """Return what the tag still has after `loss`, `e4s builds it`; `versions`, if any, are named instead of its own."""
+    """Return what the tag has after `loss`, `e4s builds it`; `versions` (if not empty) replace the lost version."""
     key = loss.loss_class.value
     if loss.loss_class is LossClass.OTHER and not loss.there:
         key = "other_variants"
@@ -392,7 +392,7 @@ def reason_of(loss: Loss, own: Words | None = None, versions: Sequence[str] = ()
 
 
 def reasons_of_versions(losses: Iterable[Loss], own: Words) -> str:
-    """Return what the tag has of each lost version, `of 1.2.2: ...; of 1.2.1: ...`, or once if it is equal for all."""
+    """Return what the tag has of each lost version, `of 1.2.2: ...; of 1.2.1: ...`, or one text if all are alike."""
     # Losses, maybe of several places, that differ only in where builds are left are told together.
     left: dict[Loss, tuple[set[str], set[str]]] = {}
     for one in losses:
@@ -420,7 +420,7 @@ def reasons_of_versions(losses: Iterable[Loss], own: Words) -> str:
 
 
 def outside(there: Outside | None, own: Words) -> str:
-    """Return the unselected builds of a place that lost all selected ones, `1.1 is there (outside ...)`; or ""."""
+    """Return the unselected builds of a place that lost all selected builds: `1.1 is there (outside ...)`, or ""."""
     said = there_outside(there, own)
     return own.say("outside", "said", there=said) if said else ""
 
@@ -447,7 +447,7 @@ def moved_to(lost: OwnedLoss, packages: Collection[str]) -> str:
 
 
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
-    """Return what is left of packages that lost a stack or value; `is_of_environment`: they are from a lock file."""
+    """Return what is left of packages that lost a stack or value; `is_of_environment`: packages of a lock file."""
     parts, for_target = list[str](), ""
     stacks_lost = {lost.place.stack for lost in one.losses}
     new = {*one.after} if one.kind is StatementKind.STACK_MERGED else set[str]()  # equal builds there are not named
@@ -491,9 +491,9 @@ def _machines(losses: Iterable[OwnedLoss], own: Words) -> str:
 def only_for(
     losses: Iterable[OwnedLoss], packages: Set[str], own: Words, *, is_part: bool, is_short: bool = False
 ) -> str:
-    """Return the machines for which alone `packages` are gone, in words; "" if `packages` is empty.
+    """Return, in words, the only machines for which `packages` are gone; "" if there are no packages.
 
-    If `packages` are only a part of all gone ones (`is_part`), the words count them: ` (11 only for zen4)`. If
+    If `is_part`, other packages are gone, too, so the number of `packages` is given: ` (11 only for zen4)`. If
     `is_short`, no machine is named.
     """
     if not packages:
@@ -504,14 +504,14 @@ def only_for(
 
 
 def unbuilt(statement: Statement, own: Words) -> str:
-    """Return how many specs of a removed or renamed stack no stack builds; "" if none, or if `fates` says so."""
+    """Return how many specs of a removed or renamed stack no stack builds now; "" if none, or if `fates` says that."""
     is_of_stack = statement.kind in (StatementKind.STACK_REMOVED, StatementKind.STACK_MERGED)
     count = statement.counts.without_stack if is_of_stack and statement.worst is not LossClass.GOING else 0
     return own.say("stacks", "unbuilt", count) if count else ""
 
 
 def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:
-    """Return the wanted changes in one line: of the whole tag, of packages with their first place, then lost places."""
+    """Return wanted changes in one line: of the whole tag, of packages with their first place, then lost places."""
     of_tag, packages, places = [], dict[str, set[Place]](), []
     for statement in statements:
         if not any(map(wants, statement.kinds)):
@@ -559,7 +559,7 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
 
 
 def tag_event(report: Report, kinds: Collection[Kind] = tuple(Kind)) -> str:
-    """Return the words for a new or removed tag, `new tag develop-2025-06-01`; "" if there is none of `kinds`."""
+    """Return the words for a new or removed tag, `new tag develop-2025-06-01`; "" if not one of `kinds`."""
     event = report.tag_event
     if event is None or event.kind not in kinds:
         return ""

@@ -29,29 +29,29 @@ class Words:
         self._values = {(".".join(path), key): value for path, key, value in values_of(entries)}
 
     def find(self, path: str, key: str) -> Any:
-        """Return the value of `key` in the entry `path` or a parent of it (`a` of `a.b`); None if none has it."""
+        """Return the value of `key` in the entry `path` or in a parent (`a` of `a.b`); None if there is none."""
         while path and (path, key) not in self._values:
             path = path.rpartition(".")[0]
         return self._values.get((path, key))
 
     def text(self, path: str, key: str) -> str:
-        """Return the text of `key` that `find` finds, with placeholders not yet filled; "" if it finds none."""
+        """Return the text that `find` returns, with unfilled placeholders; "" if there is no text."""
         found = self.find(path, key)
         return found if isinstance(found, str) else ""
 
     def say(self, path: str, key: str, n: int = 2, **values: object) -> str:
-        """Return the text of `key` that `find` finds, filled with `values` and `n`, which also decides {is|are}."""
+        """Return the text that `find` returns, filled with `values` and `n`; `n` also chooses a word in {is|are}."""
         return fill(self.text(path, key), n, values)
 
     def forms(self, path: str, key: str, n: int = 2, **values: object) -> list[str]:
-        """Return the wordings that `find` finds, filled as by `say`, without those that use a value not given here."""
+        """Return the wordings that `find` returns, filled like `say`, without those that need values not given here."""
         found = self.find(path, key) or ()
         known = {name for name, value in values.items() if value != ""}
         return [fill(one, n, values) for one in found if _fields(one) <= known | {"n"}]
 
 
 def fill(text: str, n: int, values: Mapping[str, object]) -> str:
-    """Return `text` with `values` in place of {name} and `n` in place of {n}; `n` chooses one word of {is|are}."""
+    """Return `text` with `values` in place of {name} and `n` in place of {n}; `n` also chooses a word in {is|are}."""
 
     def field(match: re.Match[str]) -> str:
         name, several = match.groups()
@@ -65,7 +65,7 @@ def fill(text: str, n: int, values: Mapping[str, object]) -> str:
 
 
 def words(folder: Path | None = None) -> Words:
-    """Return our texts; those in `folder`, if it has any, replace ours. Raises TemplateError if they are invalid."""
+    """Return our texts, replaced by texts in `folder` (None: none). Raises TemplateError if a text there is invalid."""
     if folder is None:
         return _ours()
     own_entries = entries(NAME, folder)
@@ -85,7 +85,7 @@ def words(folder: Path | None = None) -> Words:
 
 
 def entries(name: str, folder: Path | None = None) -> dict[str, Any]:
-    """Return the entries of our file `name`, replaced singly by those in `folder`. Raises TemplateError if invalid."""
+    """Return the entries of our file `name`, replaced one by one from `folder`. Raises TemplateError if invalid."""
     own = tomllib.loads(shipped_template(name) or "")
     try:
         theirs = tomllib.loads(read_inside(folder, name, most=_LONGEST).decode() if folder else "")
@@ -103,13 +103,13 @@ def _ours() -> Words:
 
 
 def _texts(entry: Entry) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Yield the path of the table, the key and the text for each text of `entry`; a list yields each of its texts."""
+    """Yield, for each text in `entry` (lists have several): the path of its table, its key, and the text."""
     for path, key, value in values_of(entry):
         yield from ((path, key, text) for text in ([value] if isinstance(value, str) else value))
 
 
 def values_of(entry: Entry, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:
-    """Yield the path of the table, the key and the value for each text or list of texts; `path` is that of `entry`."""
+    """Yield, for each text or list of texts, its table's path, its key, and the value; `path` is that of `entry`."""
     for key, value in entry.items():
         if isinstance(value, Mapping):
             yield from values_of(value, (*path, key))
@@ -122,7 +122,7 @@ def _fields(text: str) -> set[str]:
 
 
 def _replace(own: dict[str, Any], theirs: Entry, where: str, table: tuple[str, ...] = ()) -> None:
-    """Replace entries of `own`, our table at path `table`, by `theirs`, of the file `where`. Raises TemplateError."""
+    """Replace entries of `own`, our table `table`, by `theirs` of the file `where`. Raises TemplateError if invalid."""
     for name, entry in theirs.items():
         if isinstance(entry, dict) and isinstance(own.get(name), dict):
             _replace(own[name], entry, where, (*table, name))
@@ -133,7 +133,7 @@ def _replace(own: dict[str, Any], theirs: Entry, where: str, table: tuple[str, .
 
 
 def _mistake(own: Entry, name: str, entry: Any, table: tuple[str, ...]) -> str:
-    """Return what is wrong with a user's `entry` that replaces `name` in `own`, our table at path `table`; or ""."""
+    """Return what is wrong with a user's `entry`, which replaces `name` in `own`, our table `table`; or ""."""
     texts = entry if isinstance(entry, list) else [entry]
     if type(entry) is not type(own.get(name)) or not all(isinstance(one, str) for one in texts):
         inside = f"[{'.'.join(table)}] has" if table else "there is"

@@ -71,7 +71,7 @@ class Section(Struct, frozen=True, kw_only=True):
 
 
 def happened(digest: Digest, words: Words, rows: int) -> list[str]:
-    """Return sentences about the most important events, without lists if the table below has at most ten `rows`."""
+    """Return sentences on the most important events; no lists if the table, of `rows` rows, has ten or fewer."""
     loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS]
     loud = [*(one for one in loud if one.kind != "environment"), *_prunes(digest, is_news=True)]
     loud += _harmless_stacks(digest)
@@ -119,14 +119,14 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
 
 
 def _open_losses(digest: Digest) -> list[Fact]:
-    """Return the harmless losses of packages that a still open action calls outdated in lock files."""
+    """Return the harmless losses of packages that, by a still open action, are outdated in lock files."""
     outdated = {name for one in digest.assessment.still_open for name, _ in one.outdated}
     facts = (one for one in digest.assessment.facts if one.kind in LOSSES and one.rank is Rank.HARMLESS)
     return [one for one in facts if not outdated.isdisjoint(one.packages)]
 
 
 def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
-    """Return one sentence on what the new snapshot of `clause` has and lacks; "" if there is nothing to say."""
+    """Return a sentence on what the new snapshot in `clause` has and lacks; "" if there is nothing to say."""
     (tag,) = clause.first.tags
     lost = lost_packages(tag.statements)
     facts = [one for one in digest.assessment.facts if tag in one.tags and one.kind in _CLAUSES]
@@ -146,7 +146,7 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
 
 
 def lacked(statements: Sequence[Statement], words: Words) -> str:
-    """Return what a snapshot lacks: packages that it has not or only in older versions, then those of gone stacks."""
+    """Return what a snapshot lacks: packages that are gone or older, then packages of gone stacks; "" if nothing."""
     whole, losses = removed_packages(statements), [lost for one in statements for lost in one.losses]
     with_stacks: dict[str, list[str]] = {}
     for one in statements:
@@ -172,7 +172,7 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
 
 
 def _rest(digest: Digest) -> list[Statement]:
-    """Return the statements that are only counted, except those on new snapshots and news on silenced packages."""
+    """Return the statements that are only counted, except on new snapshots, and except news on silenced packages."""
     snapshots, turned_over = (
         {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == kind for tag in one.tags}
         for kind in ("snapshot", StatementKind.TURNOVER)
@@ -189,7 +189,7 @@ def _rest(digest: Digest) -> list[Statement]:
 
 
 def _without_returned(one: Statement, tag: TagDigest) -> Statement:
-    """Return a statement; one on rebuilt specs without those that replaced what was reported as lost."""
+    """Return `one`; from a statement on rebuilt specs, drop packages that were reported as lost and are back."""
     if one.kind is not StatementKind.REBUILT:
         return one
     lines = tuple(line for line in one.lines if not was_lost(line, tag.report.tag, tag.statements))
@@ -207,7 +207,7 @@ def _is_quiet(one: Statement) -> bool:
 
 
 def _quiet(digest: Digest) -> list[Fact]:
-    """Return the facts that are routine: prunes and rebuilds, and configurations that are gone."""
+    """Return the routine facts: prunes, rebuilds, and configurations that are gone."""
     found = digest.assessment
     hidden = {(one.kind, one.name, one.packages): one for one in _rest(digest) if _is_quiet(one)}  # of several tags
     facts = [Fact(rank=Rank.PRUNE, kind=one.kind, statement=one) for one in hidden.values()]
@@ -223,7 +223,7 @@ def _quiet(digest: Digest) -> list[Fact]:
 
 
 def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
-    """Return sentences about facts on which nobody has to act, without those that sentences `above` already contain."""
+    """Return sentences about facts that need no action, without those in which sentences in `above` end."""
     quiet = [*_harmless_stacks(digest), *_quiet(digest)]
     texts = [one.said for one in clauses_of(digest, quiet, words) if not any(each.endswith(one.said) for each in above)]
     others = {package for one in _rest(digest) if not _is_quiet(one) for package in one.packages}
@@ -249,7 +249,7 @@ def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
 
 
 def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
-    """Return the prunes that are news (nothing else happened, or an action follows) if `is_news`, else the others."""
+    """Return prunes: if `is_news`, only news (nothing else happened, or an action follows); else the others."""
     facts = digest.assessment.facts
     is_told = all(one.rank >= Rank.HARMLESS for one in facts)
     is_told |= any(one.because is Because.PRUNED_BUILDS for one in digest.assessment.due)
@@ -257,7 +257,7 @@ def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
 
 
 def _harmless_stacks(digest: Digest) -> list[Fact]:
-    """Return the facts on removed stacks whose binaries other stacks all have; the table does not name these stacks."""
+    """Return the facts on removed stacks whose binaries are all in other stacks; they are not in the table."""
     facts = digest.assessment.facts
     return [one for one in facts if one.kind == StatementKind.STACK_REMOVED and one.rank is Rank.HARMLESS]
 
@@ -276,7 +276,7 @@ def sections(digest: Digest, words: Words) -> list[Section]:
 
 
 def _with_tags(section: Section) -> Section:
-    """Return the section with its tags in the remark if all rows have the same tags, or else in each row."""
+    """Return `section` with its tags in the remark if all rows have the same tags, else with tags in each row."""
     named = {row.tags for row in section.rows}
     if len(named) == 1:
         remark = "; ".join(filter(None, (section.remark, *named)))
@@ -379,12 +379,12 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
 
 
 def lines_of(digest: Digest, kind: StatementKind) -> list[tuple[Line, TagDigest]]:
-    """Return the lines of all statements of one kind, each with the tag that it is about."""
+    """Return the lines of all statements of `kind`, each with the tag that the line is about."""
     return [(line, tag) for tag in digest.tags for one in tag.statements if one.kind is kind for line in one.lines]
 
 
 def _merged(rows: Iterable[Row], digest: Digest, words: Words) -> tuple[Row, ...]:
-    """Return `rows` with equal rows of several tags merged into one, which names its tags if these are not all."""
+    """Return `rows`; equal rows of several tags become one row, which names its tags unless these are all."""
     alike: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         alike.setdefault((row.package, row.change, row.where), []).append(row)
@@ -397,7 +397,7 @@ def _merged(rows: Iterable[Row], digest: Digest, words: Words) -> tuple[Row, ...
 
 
 def in_tags(digest: Digest, tags: Collection[TagDigest], words: Words, *, is_named: bool = False) -> str:
-    """Return `tags` in words, `in develop and v1.0`; "" if they are all tags of the digest, unless `is_named`."""
+    """Return `tags` in words, `in develop and v1.0`; "" if these are all tags of the digest and not `is_named`."""
     is_part = len(tags) < _standing(digest) or len({tag.source for tag in tags}) < len(digest.sources)
     named = (tag_name(digest, tag.source, tag.report.tag, words) for tag in tags)
     return f"in {' and '.join(named)}" if is_part or is_named else ""
@@ -426,7 +426,7 @@ def subtitle(digest: Digest) -> str:
 
 
 def _days(digest: Digest) -> str:
-    """Return the first and last day of the digest, `25 May to 1 June 2025`; "" if they are unknown."""
+    """Return the first and last day of the digest, `25 May to 1 June 2025`; "" if the days are unknown."""
     zone = ZoneInfo(digest.zone)
     befores, afters = (
         [datetime.fromisoformat(side.time).astimezone(zone).date() for side in sides if side.time]

@@ -25,7 +25,7 @@ _CONCRETIZE = ["spack -e . concretize --force", "spack -e . install"]
 
 
 def install_line(package: str, version: str, *, spec_hash: str = "", platform: str = _PLATFORM) -> str | None:
-    """Return the command to install a version (if given, its build `spec_hash`); None if a shell could misread it."""
+    """Return the command to install a version (or one build, `spec_hash`); None if a shell could misread a name."""
     if not all(map(is_shell_word, (package, version, platform, *([spec_hash] if spec_hash else ())))):
         return None
     build = f"/{spec_hash[:7]}" if spec_hash else ""
@@ -38,13 +38,13 @@ def on_platform(platform: str) -> str:
 
 
 def platform_of(example: Example) -> str:
-    """Return the platform for an install command: the only one of the example or, if it has several, Linux."""
+    """Return the platform for an install command: that of the example or, if it has several, Linux."""
     platforms = {machine.platform for machine in example.machines}
     return platforms.pop() if len(platforms) == 1 else _PLATFORM
 
 
 def target_of(example: Example) -> str:
-    """Return the target that an install command must name; "" if usual machines need none, or none suits all."""
+    """Return the target that an install command must name; "" if usual machines need none, or no target suits all."""
     targets = sorted({one.target for one in example.machines if one.platform == _PLATFORM})
     if any(runs(USUAL_TARGET, one) for one in targets):
         return ""
@@ -57,9 +57,9 @@ def blank(name: str) -> str:
 
 
 def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
-    """Return the key of the sentence above the commands for an environment, and the lines of commands and comments.
+    """Return commands for an environment: the key of the sentence above, and lines of commands and comments.
 
-    The list is empty if a shell could misread a name, or if an earlier digest already asked to re-concretize.
+    There are no lines if a shell could misread a name, or if an earlier digest already asked to re-concretize.
     """
     assessment = digest.assessment
     actions = assessment.actions
@@ -125,12 +125,12 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
 
 
 def _staying(moves: Iterable[Action]) -> list[str]:
-    """Return the snapshots that readers may also keep, because a move away from them (in `moves`) is optional."""
+    """Return the snapshots that readers may keep, because `moves` to other snapshots are optional."""
     return [one.name for one in moves if one.because in (Because.SNAPSHOT, Because.PIN_ENDING)]
 
 
 def _either(commands: Sequence[str], moves: Sequence[Action], words: Words, *, is_whole: bool = False) -> list[str]:
-    """Return `commands`, which make `moves`, as a block (`_block`) and, if readers may stay, one that copies theirs."""
+    """Return a block of `commands`, which make `moves`, and, if readers may stay, one that copies what they have."""
     moving = _block(commands, words, is_whole=is_whole)
     staying = _staying(moves)
     if not staying:
@@ -160,7 +160,7 @@ def _blanks(lines: Sequence[str], urls: Mapping[str, str], words: Words) -> Iter
 
 
 def _lifted(digest: Digest, words: Words) -> list[str]:
-    """Return the commands that remove the requirements that earlier digests asked for and nobody needs any more."""
+    """Return the commands that remove requirements which earlier digests asked for and which are no longer needed."""
     groups: dict[str, list[str]] = {}
     for name, machine in digest.assessment.lifted:
         groups.setdefault(machine, []).append(f"spack -e . config remove packages:{name}:require")
@@ -171,7 +171,7 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
 
 
 def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is_copied: bool) -> list[str]:
-    """Return the command to re-concretize, with comments on who needs it; if `is_copied`, others go on below it."""
+    """Return the command to re-concretize, with comments on who needs it; `is_copied`: commands for all follow."""
     condition = _if_lock(settled, digest, words)
     is_reused = any(one.because in _OLD for one in digest.assessment.actions)
     return [
@@ -196,9 +196,9 @@ def _for_older(newer: Iterable[tuple[str, str]], digest: Digest, urls: Mapping[s
 
 
 def _block(commands: Sequence[str], words: Words, *, is_whole: bool = False) -> list[str]:
-    """Return lines with which a shell runs `commands` up to the first that fails, and none before blanks are filled in.
+    """Return lines that make a shell run `commands` up to the first failure, and none if a blank is not filled in.
 
-    Unless the block `is_whole`, a comment tells readers to leave out the commands that are not for them.
+    Unless the block `is_whole`, a comment tells readers to leave out commands that are not for them.
     """
     runs = [line for line in commands if not line.startswith("#")]
     if len(runs) <= 1 or runs == _CONCRETIZE:
@@ -213,7 +213,7 @@ def _block(commands: Sequence[str], words: Words, *, is_whole: bool = False) -> 
 
 
 def _required(assessment: Assessment) -> dict[str, str]:
-    """Return the specs to require, such as `tau@2.4,2.5`, each with the machines or stacks that it is for, "" for all.
+    """Return the specs to require, such as `tau@2.4,2.5`, each with its machines or stacks in words ("": all).
 
     Versions of a package for the same users make one spec, because a second requirement would replace the first.
     """
@@ -232,7 +232,7 @@ def _required(assessment: Assessment) -> dict[str, str]:
 
 
 def _requirements(specs: Mapping[str, str], digest: Digest, words: Words) -> Iterator[str]:
-    """Yield the commands that require `specs`, grouped by their machines, below comments that say for whom they are."""
+    """Yield commands that require `specs`, grouped by machines, with comments that say who needs which."""
     groups: dict[str, list[str]] = {}
     for spec, machine in sorted(specs.items(), key=lambda one: bool(one[1])):  # first what is for all
         groups.setdefault(machine, []).append(spec)
@@ -252,7 +252,7 @@ def _requirements(specs: Mapping[str, str], digest: Digest, words: Words) -> Ite
 
 
 def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
-    """Return, in words, for which lock files the actions `settled` are; "" for all, or if the text above says it."""
+    """Return, in words, which lock files the actions `settled` concern; "" for all, or if this is already said."""
     asked = [one for one in settled if one.because in LOCK_FILES]
     days = [todo.widened(one, digest) for one in asked]
     is_for_some = bool(digest.assessment.required or digest.assessment.to_copy)
@@ -293,7 +293,7 @@ def _add_mirror(digest: Digest, source: str, tag: str, urls: Mapping[str, str]) 
 
 
 def mirror_of(digest: Digest, source: str, tag: str) -> str | None:
-    """Return the mirror URL from which Spack installs the specs of a tag; None if it is unknown."""
+    """Return the URL of the mirror from which Spack installs `tag`; None if unknown. `source` "" means any source."""
     for span in digest.spans:
         mirror = span.mirror or public_mirror(span.address)
         if source in ("", span.source) and mirror and is_shell_word(tag):

@@ -68,7 +68,7 @@ class Contents:
 
 
 def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, contents: Contents | None = None) -> Data:
-    """Return `digest` as plain data, as far as `form` allows; `clean` makes text safe; `contents` are made if None."""
+    """Return `digest` as plain data within the limits of `form`. `clean` makes text safe; `contents`: None to make."""
     contents = contents or Contents(digest, words())
     made = _Maker(digest, form, clean, contents.words)
     assessment = digest.assessment
@@ -127,7 +127,7 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, conten
 
 
 class _Maker:
-    """Turns the parts of a digest into plain data, as much of each as a DigestForm allows."""
+    """Turns the parts of a digest into plain data, within the limits of a DigestForm."""
 
     def __init__(self, digest: Digest, form: DigestForm, clean: Clean, own: Words) -> None:
         self._digest = digest
@@ -136,11 +136,11 @@ class _Maker:
         self._words = own
 
     def _name(self, text: str) -> str:
-        """Return an untrusted name, cut and made safe for display; in the whole form, for programs, it is not cut."""
+        """Return an untrusted name, made safe for display, and cut unless the form is WHOLE, for programs."""
         return self._clean(text if self._form is WHOLE else safe_name(text))
 
     def lines(self, items: tuple[str, ...], rest: str) -> list[str]:
-        """Return those of `items`, commands or reasons, that fit, none cut; then a line, `rest`, counts the others."""
+        """Return as many `items` (commands, reasons) as fit, none cut; a last line, `rest`, counts the others."""
         longest = _MOST if self._form.longest == _MOST else _LONGEST_LINE
         told = [safe(item) for item in items if len(item) <= longest][: self._form.others]
         more = len(items) - len(told)
@@ -163,7 +163,7 @@ class _Maker:
         }
 
     def said(self, sentences: Sequence[str]) -> list[str]:
-        """Return as many sentences as fit; long ones are shortened, except in the whole form, for programs."""
+        """Return as many sentences as fit; long ones are shortened unless the form is WHOLE, for programs."""
         most = max(self._form.others, _FEWEST_SAID) if self._form.tags else 1
         texts = list(map(safe, sentences[:most]))
         return texts if self._form is WHOLE else [shortened(text, _LONGEST_LINE) for text in texts]
@@ -181,7 +181,7 @@ class _Maker:
         }
 
     def fact(self, event: Fact) -> Data:
-        """Return a fact as plain data; it refers to its statement by the id."""
+        """Return a fact as plain data, which names its statement by id."""
         return {
             "kind": str(event.kind),
             "rank": event.rank.name.lower().replace("_", "-"),
@@ -192,7 +192,7 @@ class _Maker:
         }
 
     def loss(self, assessed: AssessedLoss) -> Data:
-        """Return a lost place or machine as plain data, with what is left of it."""
+        """Return a lost place or machine as plain data, with what the tag has instead."""
         lost = assessed.lost
         assert lost.loss is not None
         return {
@@ -231,7 +231,7 @@ class _Maker:
         }
 
     def install(self) -> Data:
-        """Return a command that installs new packages on one machine, and the number of packages that it does not name.
+        """Return a command that installs new packages on one machine, and the number of packages not named in it.
 
         The command is None if something is more urgent, or if a shell could misread a name.
         """
@@ -266,7 +266,7 @@ class _Maker:
         }
 
     def tag(self, tag: TagDigest) -> Data:
-        """Return totals, causes, examples and warnings of a tag; in the whole form, for programs, also its versions."""
+        """Return totals, causes, examples and warnings of a tag; in the form WHOLE, for programs, also its versions."""
         report = tag.report
         causes = (cause for one in (*tag.statements, *tag.rest) for cause in one.causes)
         return {
@@ -302,7 +302,7 @@ class _Maker:
         }
 
     def _examples(self, tag: TagDigest) -> tuple[Example, ...]:
-        """Return the example packages of a tag; for an environment, only those that its machines run."""
+        """Return the example packages of a tag; if an environment is watched, only those that its machines run."""
         if self._digest.environment is None:
             return tag.examples
         needs = self._digest.environment.after.environment.needs
@@ -343,12 +343,12 @@ def cleaner(longest: int) -> Clean:
 
 
 def moment(time: datetime | None) -> str | None:
-    """Return `time` in UTC as JSON has it, `2026-07-27T04:10:00Z`; None if it is None."""
+    """Return `time` in UTC as JSON has it, `2026-07-27T04:10:00Z`; None for None."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time else None
 
 
 def package_url(links: str, tag: TagDigest, package: str) -> str | None:
-    """Return the URL of a package's page below `links`; None if that is no web address, or the tag was removed."""
+    """Return the URL of a package's page below `links`; None if `links` is no URL, or if the tag was removed."""
     name = tag.report.after.tag
     if not links.startswith(("https://", "http://")) or not name:
         return None
@@ -373,7 +373,7 @@ class DigestCollector:
     """A collector for digests: it keeps versions, examples and the table of changes, but no statements."""
 
     def __init__(self, wants: Wants, *, has_table: bool = True) -> None:
-        """Collect only changes of kinds that `wants` accepts, and the table only if `has_table`."""
+        """Collect only changes of kinds that `wants` accepts, and the table of changes only if `has_table`."""
         self._wants = wants
         self._has_table = has_table
         self._part = DigestPart()
@@ -407,8 +407,8 @@ def read_tag_digest(
 ) -> TagDigest:
     """Consume all packages of `changeset`, which was made with a DigestCollector, and return the digest of the tag.
 
-    `wants` selects statements about the whole tag; it selects lines, too, unless `wants_line` is given. The table of
-    changes may take `room` bytes, or MOST_CSV if that is None.
+    `wants` selects statements about the whole tag and, if `wants_line` is None, also lines. The table of changes may
+    have `room` bytes (None: MOST_CSV).
     """
     whole = DigestPart()
     table = CsvPacker(changeset.after.tag or "", MOST_CSV if room is None else room)
@@ -443,7 +443,7 @@ def _best(examples: Iterable[Ranked]) -> list[Ranked]:
 
 
 def _example(change: PackageChange) -> Ranked | None:
-    """Return the newest version of a package as an example, with its rank; None unless a stack newly builds it."""
+    """Return the newest version of a package as an example, with a rank; None if no stack newly builds this version."""
     added = {signature: count for signature, count in change.added_hashes.counts.items() if signature.stacks}
     version = newest({version for signature in added for version in signature.versions} or {""})
     had = change.before["versions"]

@@ -83,10 +83,10 @@ def render_lengths(
     only: str = "",
     **options: Any,
 ) -> list[RenderedDigest]:
-    """Render `digest` once for each of `lengths`, True for a short one; `options` are fields of _Renderer.
+    """Render `digest` once for each of `lengths`, where True is a short one; `options` are fields of _Renderer.
 
-    `template` names another HTML template in `templates_dir` (site.html.j2) with its siblings (site.txt.j2 and so on),
-    where they exist; `only`, if not "", is the single one to render. Raises TemplateError.
+    `template` names another HTML template in `templates_dir` (site.html.j2), used with its siblings (site.txt.j2 and so
+    on) if these exist. `only` is the name of the single template to render; "" means all. Raises TemplateError.
     """
     base = _FORM.sub("", template or "digest.html.j2")
     if not any(source(f"{base}.{form}.j2", templates_dir) for form in _FORMS):
@@ -97,7 +97,7 @@ def render_lengths(
 
 
 class _Renderer(Struct, kw_only=True, dict=True):
-    """Renders one digest in several lengths; what is the same in all lengths is rendered once. Raises TemplateError."""
+    """Renders a digest in several lengths; what all lengths have in common is rendered once. Raises TemplateError."""
 
     digest: Digest
     folder: Path | None  # of a user's templates
@@ -126,7 +126,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
         self.json = self._make_json() if Form.JSON in self.forms else b""
 
     def render(self, *, is_short: bool) -> RenderedDigest:
-        """Return the rendered digest; a short one, for servers that refuse it whole, has totals and no attachments."""
+        """Return the rendered digest; if `is_short`, for servers that refuse long mail, only totals, not attached."""
         digest, head = self.digest, self.head
         table = None if is_short or not self.attach else _table(digest, readers=len(self.to))
         html, shown = self._mail(table, is_short=is_short)
@@ -167,7 +167,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
         )
 
     def _name(self, form: str) -> str:
-        """Return the name of the template for a form: that of the subscription, if it exists, or else ours."""
+        """Return the name of the template for a form: that of the subscription if it exists, else our own."""
         name, ours = f"{self.base}.{form}.j2", f"digest.{form}.j2"
         return name if name != ours and source(name, self.folder) is not None else ours
 
@@ -184,13 +184,13 @@ class _Renderer(Struct, kw_only=True, dict=True):
         return encode({**shown, **{name: self.head[name] for name in ("title", "sentence", "subtitle")}}) + b"\n"
 
     def _context(self, digest: Digest, form: DigestForm, **more: Any) -> Data:
-        """Return the data for a template: as much of `digest` as `form` allows, and `more`."""
+        """Return the data for a template: `more`, and what of `digest` is within the limits of `form`."""
         shown = view(digest, form, clean=cleaner(form.longest), contents=self.contents)
         is_cut = any(section["more"] for section in shown["sections"]) or bool(shown["more_tags"])
         return {**self.head, "digest": shown, "is_cut": is_cut, "attachment": None, **more}
 
     def _mail(self, table: Attachment | None, *, is_short: bool) -> tuple[str, Data]:
-        """Return the HTML of the mail, as much as fits (into half of the limit, if `is_short`), and the data in it."""
+        """Return the HTML of the mail, cut to the limit (half of it if `is_short`), and the data in this HTML."""
         budget = self.max_html // 2 if is_short else self.max_html
         html, shown = "", Data()
         forms = (replace(form, rows=min(form.rows, self.digest.rows)) for form in _STEPS[-2 if is_short else 0 :])
@@ -202,7 +202,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
         return html, shown
 
     def _page(self) -> tuple[str, Data]:
-        """Return the page for the archive, with all that a browser can show, and the data that it shows."""
+        """Return the page for the archive, with all that a browser can show, and the data in this page."""
         page, context = "", Data()
         digest = replace(self.digest, rows=_NO_LIMIT)
         for form in _PAGES:
@@ -220,18 +220,18 @@ class _Renderer(Struct, kw_only=True, dict=True):
 
 
 def bullets(text: str) -> tuple[str, ...]:
-    """Return the first lines of `text`, which a template for chats rendered, as many as a chat shows."""
+    """Return the lines of `text`, rendered by a template for chats, that a chat has room for: the first ones."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return tuple(filter(None, lines))[:_MOST_BULLETS]
 
 
 def compact(html: str) -> str:
-    """Return `html` without empty lines and blanks at the start of lines, which only make templates readable."""
+    """Return `html` without empty lines, and without blanks at the start of lines; only templates need these."""
     return re.sub(r"\n\s*", "\n", html).lstrip()
 
 
 def _table(digest: Digest, *, readers: int) -> Attachment | None:
-    """Return the changes of all tags as a CSV file; None if there are none, or too many for so many `readers`."""
+    """Return the changes of all tags as a CSV file; None if empty, incomplete, or too large for so many `readers`."""
     tables = [tag.table for tag in digest.tags]
     size = sum(len(table.content) for table in tables)
     is_too_large = size > min(MOST_CSV, _MOST_FOR_ALL // max(1, readers))
@@ -251,7 +251,7 @@ _LONGEST = 500
 def render_notice(
     notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Path | None = None, only: str = ""
 ) -> RenderedDigest:
-    """Render `notice` for the operators `to`; `only`, if not "", is the single template to render."""
+    """Render `notice` for the operators `to`; `only` is the name of the single template to render ("": all)."""
     clean = cleaner(_LONGEST)
     context: dict[str, Any] = {
         "key": notice.key,

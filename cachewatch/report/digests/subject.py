@@ -47,7 +47,7 @@ class Clause:
     """Facts of one kind and class, and the words that describe them."""
 
     def __init__(self, facts: Sequence[Fact], words: Words, digest: Digest | None = None) -> None:
-        """Describe `facts` of `digest`; several facts are allowed only if the clause lists packages."""
+        """Describe `facts` of `digest`; there may be several facts only if the clause lists packages."""
         self.facts = facts
         self.first = facts[0]
         self.kind = self.first.kind
@@ -57,7 +57,7 @@ class Clause:
 
     @property
     def _class(self) -> str:
-        """The suffix of the entry in words.toml that fits, such as `gone` in `stack-removed.gone`; "" for none."""
+        """The end of the clause's entry in words.toml, such as `gone` of `stack-removed.gone`; "" if it has none."""
         one = self.first.statement
         if one is None:
             return self.first.worst or ""
@@ -94,11 +94,11 @@ class Clause:
 
     @cached_property
     def items(self) -> list[str]:
-        """The packages in words, each with what happened to it if its text says so."""
+        """The packages in words, with what happened to each if the text in words.toml says that."""
         return self._items(says_staying=True)
 
     def _items(self, *, says_staying: bool, says_where: bool = False, most: int = 2) -> list[str]:
-        """Return the packages in words, with old versions that stay if `says_staying`, and where if `says_where`."""
+        """Return packages in words; `says_staying`, `says_where`: with old versions, stacks; `most` limits names."""
         item = self._words.text(self.path, "item")
         items = []
         for fact in self.facts:
@@ -141,7 +141,7 @@ class Clause:
         return list(dict.fromkeys(items))
 
     def _part(self, line: Line, most: int) -> str:
-        """Return the stacks or targets to which a change is limited, ` for e4s`, or ""; `most` limits the names."""
+        """Return the stacks or targets to which a change is limited, ` for e4s`, at most `most`; "" if it is not."""
         story = line.story
         stacks = sorted({place.stack for place in story.places})
         targets = sorted({place.target for place in story.places if place.target})
@@ -167,7 +167,7 @@ class Clause:
         return self._words.forms(self.path, "subject", self._n, **self._values)
 
     def _listed(self, variants: Sequence[Sequence[str]]) -> list[str]:
-        """Return wordings that name ever fewer items and count the rest; `variants` are texts for all items."""
+        """Return wordings that name ever fewer packages and count the others; each of `variants` has all packages."""
         n = len(self.items)
         wordings = []
         for outside, count in product((self._outside(), ""), range(min(n, _MOST_ITEMS), 0, -1)):
@@ -180,12 +180,12 @@ class Clause:
 
     @property
     def counted(self) -> str:
-        """The wording of a list that only counts its packages: `2 upgrades`."""
+        """The wording that only counts the packages of a list: `2 upgrades`."""
         n = len(self.items)
         return self._words.say(self.path, "counted", n, where=self.where(), packages=number(n, "package"))
 
     def more(self, count: int) -> str:
-        """Return words for `count` packages that are not named, to put behind the names of others."""
+        """Return words for `count` more packages, to put behind the names of others."""
         return self._words.say(self.path, "more", count)
 
     def _of_snapshot(self) -> list[str]:
@@ -246,13 +246,13 @@ class Clause:
         ]
 
     def _outside(self) -> str:
-        """Return what gone packages have outside of the selection, in words; "" if nothing, or not all the same."""
+        """Return, in words, what gone packages have outside of the selection; "" if nothing, or if this differs."""
         there = {lost.outside for lost in self._losses()} if self.first.worst is LossClass.GONE else set()
         said = phrases.there_outside(there.pop(), self._words) if len(there) == 1 else ""
         return f", {said}" if said else ""
 
     def where(self, items: Sequence[str] = ()) -> str:
-        """Return, in words, the stacks or machines that lost the packages `items`; if `items` is empty, any package."""
+        """Return, in words, the stacks or machines that lost the packages `items` or, if that is empty, any package."""
         statements = [one.statement for one in self.facts if one.statement]
         losses = self._losses(items)
         systems = sorted({lost.machine.os for lost in losses if lost.machine})
@@ -373,7 +373,7 @@ class Clause:
         return "counted" if wave.of is not None else "nearly" if share >= NEARLY_ALL else "part"
 
     def _also(self, one: Statement) -> str:
-        """Return a text on packages that also changed their version, so that other rows name them; "" if none."""
+        """Return a text on packages whose version changed, too, so that other rows name them; "" if there are none."""
         names = {
             line.package
             for tag in self.first.tags
@@ -385,7 +385,7 @@ class Clause:
         return self._words.say(self.path, "also", len(names), names=named) if names else ""
 
     def _in_stacks(self, one: Statement) -> str:
-        """Return the stacks in which values changed, ` in e4s`; "" if all did, unless the values are gone."""
+        """Return the stacks in which values changed, ` in e4s`; "" if all did, unless a value has no replacement."""
         is_named = one.kind is StatementKind.NO_LONGER or not one.is_everywhere
         return f" in {stacks_named(one.stacks)}" if is_named and one.stacks else ""
 
@@ -451,7 +451,7 @@ class Clause:
 
 
 def lacking_only_for(statements: Iterable[Statement], words: Words, *, is_short: bool = False) -> str:
-    """Return for which machines a new snapshot lacks packages that it has for others: ` (11 only for x86_64_v3)`.
+    """Return machines for which a new snapshot lacks packages that others have: ` (11 only for x86_64_v3)`.
 
     If `is_short`, no machine is named.
     """
@@ -462,7 +462,7 @@ def lacking_only_for(statements: Iterable[Statement], words: Words, *, is_short:
 
 
 def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:
-    """Return clauses on `facts` of `digest` (if any); those of one kind and class share one if it lists packages."""
+    """Return clauses on `facts` of `digest` (or None); a clause that lists packages has all facts of its kind."""
     groups: dict[object, list[Fact]] = {}
     for number_, fact in enumerate(each for one in facts for each in _by_past(one)):
         own = Clause([fact], words, digest)
@@ -472,7 +472,7 @@ def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> li
 
 
 def _by_past(fact: Fact) -> Iterator[Fact]:
-    """Yield a fact on builds without a stack as two, on old and on new builds; yield any other fact as it is."""
+    """Yield two facts, on old and on new builds, for a fact on builds without a stack; yield other facts unchanged."""
     one = fact.statement
     if one is None or one.kind is not StatementKind.UNREFERENCED:
         yield fact
@@ -494,14 +494,14 @@ def _by_past(fact: Fact) -> Iterator[Fact]:
 def clauses_of_statements(
     statements: Iterable[Statement], tag: str, day: str, without: Collection[str] = ()
 ) -> list[Clause]:
-    """Return clauses on the statements about `tag` in a revision of `day`, except those with ids in `without`."""
+    """Return clauses on `statements` about `tag` on `day`, except those whose ids are in `without`."""
     told = tuple(one for one in statements if one.id not in without)
     facts = assess([ComparedTag(source="", tag=tag, day=day, statements=told)]).facts
     return clauses_of(None, facts, words())
 
 
 def title(digest: Digest, words: Words) -> str:
-    """Return the subject in ASCII: the first two or three clauses that fit, and how long the longest other list is."""
+    """Return the subject in ASCII: the first two or three clauses that fit, and the size of the longest other list."""
     facts = facts_of_subject(digest.assessment)
     prefix = subject_prefix(digest.subscription, is_urgent=digest.is_urgent)
     room = WIDEST - len(prefix)
@@ -544,16 +544,16 @@ def title(digest: Digest, words: Words) -> str:
 
 
 def _is_named(clause: Clause, text: str, digest: Digest) -> bool:
-    """Tell whether `clause` is a list and the subject `text` names its items (their packages for an environment)."""
+    """Tell whether `clause` is a list of which the subject `text` names all items (for an environment: packages)."""
     if not clause.is_list or digest.environment is None:
         return clause.is_list and all(item in text for item in clause.items)
     return clause.packages.issubset(re.findall(r"[^\s,;:]+", text))
 
 
 def _fitting(clause: Clause, following: Clause | None, room: int, *, is_first: bool) -> str:
-    """Return the longest wording of `clause` that fits into `room`; a shorter one if then `following` fits, too; or "".
+    """Return the longest wording of `clause` that fits into `room` with `following`, else without it; "" if none fits.
 
-    A clause that `is_first` and names a new snapshot keeps the beginning of its longest wording.
+    The first clause (`is_first`), if it is about a new snapshot, keeps the beginning of its longest wording.
     """
     fitting = [form for form in clause.forms if len(form) <= room]
     if is_first and clause.kind == "snapshot":
@@ -568,7 +568,7 @@ def _fitting(clause: Clause, following: Clause | None, room: int, *, is_first: b
 
 
 def _pruned(digest: Digest, words: Words) -> str:
-    """Return words about pruned builds that readers were asked to copy, or ""."""
+    """Return words about pruned builds that readers were asked to copy; "" if there are none."""
     action = next((one for one in digest.assessment.due if one.because is Because.PRUNED), None)
     if action is None:
         return ""
@@ -578,7 +578,7 @@ def _pruned(digest: Digest, words: Words) -> str:
 
 
 def facts_of_subject(assessment: Assessment) -> list[Fact]:
-    """Return the facts for a subject; those that are harmless or routine only if there are no others."""
+    """Return the facts for a subject; harmless and routine facts only if there are no others."""
     loud = [one for one in assessment.facts if one.rank < Rank.HARMLESS]
     new = [tag for one in assessment.facts if one.kind == "snapshot" for tag in one.tags]
     has_wave = any(one.kind == StatementKind.REBUILD_WAVE for one in loud)
@@ -613,7 +613,7 @@ def _nothing(digest: Digest, words: Words) -> str:
 
 
 def is_rebuilt_again(digest: Digest) -> bool:
-    """Tell whether nearly all was rebuilt in place or migrated while a request to re-concretize a lock file is open."""
+    """Tell whether nearly all was rebuilt or migrated while readers are still asked to re-concretize a lock file."""
     found = digest.assessment
     is_asked = any(one.verb is Verb.RECONCRETIZE for one in found.due)
     is_open = any(one.verb is Verb.RECONCRETIZE for one in found.still_open)
@@ -638,7 +638,7 @@ def as_subject(title: str, prefix: str) -> str:
 
 
 def subject_prefix(subscription: str, *, is_urgent: bool = False, is_notice: bool = False) -> str:
-    """Return what begins the subject of a mail: `[URGENT ml] `, or for notices (`is_notice`) `[cachewatch] `."""
+    """Return the beginning of a mail's subject: `[URGENT ml] ` or, if `is_notice`, `[cachewatch] `."""
     if is_notice:
         return "[cachewatch] "
     name = subscription if len(subscription) <= _LONGEST_PREFIX else f"{subscription[: _LONGEST_PREFIX - 3]}..."
@@ -659,12 +659,12 @@ _WORDS = re.compile(
 
 
 def capitalized(text: str) -> str:
-    """Return a sentence with a capital letter, unless it begins with a name."""
+    """Return the sentence `text`, with a capital letter unless its first word is a name."""
     return f"{text[0].upper()}{text[1:]}" if _WORDS.match(text) else text
 
 
 def day_of(text: str) -> str:
-    """Return an ISO date as day and month, 27 November, with the time if there is one; another text as it is."""
+    """Return an ISO date as day and month (and time, if given), `27 November`; any other text is only made safe."""
     try:
         day = datetime.fromisoformat(text)
     except ValueError:

@@ -42,7 +42,7 @@ CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, *LOCK_FILES)
 
 
 def todo(digest: Digest, words: Words) -> list[str]:
-    """Return the actions that this digest is the first to ask for, as sentences; or that there is nothing to do."""
+    """Return, as sentences, the actions that this digest is the first to ask for, or that there is nothing to do."""
     advice = digest.assessment
     lines = _due(digest, words)
     lifted = _lifted(digest, words)
@@ -81,7 +81,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
 
 
 def _narrowed(digest: Digest, words: Words) -> str:
-    """Return a sentence on configurations that stacks no longer build, also if they are not reported; "" if none."""
+    """Return a sentence on configurations that stacks no longer build, reported or not; "" if there are none."""
     found = (one for tag in _same_tags(digest) for one in (*tag.statements, *tag.rest) if not digest.environment)
     lines = (line for one in found if one.kind is StatementKind.NARROWED for line in one.lines if line.story.after)
     silenced = {name for tag in digest.tags for name in tag.silenced}
@@ -90,7 +90,7 @@ def _narrowed(digest: Digest, words: Words) -> str:
 
 
 def _due(digest: Digest, words: Words) -> list[str]:
-    """Return sentences on the actions that this digest is the first to ask for, and on where gone builds still are."""
+    """Return sentences on actions that this digest is the first to ask for, and on where gone builds still are."""
     advice = digest.assessment
     has_pin = any(one.verb in PINNED for one in advice.due)
     due = (
@@ -128,7 +128,7 @@ def _due(digest: Digest, words: Words) -> list[str]:
 
 
 def _lifted(digest: Digest, words: Words) -> list[str]:
-    """Return one sentence on requirements that earlier digests asked for and that are needed no longer, if any."""
+    """Return one sentence on requirements of earlier digests that are needed no longer; [] if there are none."""
     names = [f"{safe_name(name)}{only_for(where, words)}" for name, where in digest.assessment.lifted]
     said = words.say("todo", "lifted", len(names), names=listed(names, words))
     branches = {tag_name(digest, tag.source, tag.report.tag, words) for tag in _same_tags(digest)}
@@ -136,17 +136,17 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
 
 
 def _of_branch(branch: str, said: str, digest: Digest, words: Words) -> str:
-    """Return the sentence `said`; if readers pin a snapshot and `branch` is not "", this branch is named first."""
+    """Return the sentence `said`, with `branch` named before it if readers pin a snapshot and `branch` is not ""."""
     return words.say("todo", "about", tag=branch, said=said) if branch and digest.pinned else said
 
 
 def only_for(machine: str, words: Words) -> str:
-    """Return `machine`, machines or stacks for which something is required, as ` for e4s only`; "" if it is ""."""
+    """Return `machine`, the machines or stacks that need a requirement, as ` for e4s only`; "" for ""."""
     return words.say("todo", "only_for", machine=safe_name(machine)) if machine else ""
 
 
 def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
-    """Return sentences on where users of older snapshots should move, and an exception to "nothing to do" or ""."""
+    """Return sentences on where users of older snapshots should move, and an exception to "nothing to do", or ""."""
     new = newest_snapshots(digest)
     gone = (one for one in digest.assessment.due if one.because is Because.GONE or one.worst is LossClass.GONE)
     told = {found.base for one in gone if (found := _lacking(one, digest))}
@@ -176,7 +176,7 @@ def went(digest: Digest) -> bool:
 
 
 def keeping_of(digest: Digest) -> dict[str, list[str]]:
-    """Return, by snapshot, the specs it still has of builds gone or to be copied; empty while readers should wait."""
+    """Return, by snapshot, specs that the snapshot has of builds gone or to be copied; {} if readers should wait."""
     own, found = digest.assessment, dict[str, dict[str, None]]()
     for one in (*own.required, *own.to_copy, *own.gone):
         if one.home and is_shell_word(one.home) and not own.is_waiting:
@@ -185,7 +185,7 @@ def keeping_of(digest: Digest) -> dict[str, list[str]]:
 
 
 def _kept_too(digest: Digest, words: Words) -> list[str]:
-    """Return sentences on the snapshots that also have the builds that this digest is the first to ask to copy."""
+    """Return sentences on snapshots that also have builds which this digest is the first to ask readers to copy."""
     asked = {name for one in digest.assessment.due if one.verb is Verb.COPY or one.is_copy for name in one.names}
     specs = {one.spec for one in digest.assessment.to_copy if one.package in asked}
     found = {tag: [one for one in names if one in specs] for tag, names in keeping_of(digest).items()}
@@ -199,7 +199,7 @@ def _kept_too(digest: Digest, words: Words) -> list[str]:
 
 
 def new_snapshots(digest: Digest) -> list[ComparedTag]:
-    """Return the new snapshots of a digest, each compared with the one before."""
+    """Return the new snapshots of a digest, each compared with the snapshot before."""
     return [tag for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags]
 
 
@@ -209,16 +209,16 @@ def lacks(tag: ComparedTag) -> bool:
 
 
 def _removed_snapshots(digest: Digest) -> dict[str, str]:
-    """Return each removed snapshot with the newest one left if older, else ""; {} if readers pin or should wait."""
+    """Return each removed snapshot with the newest one left ("" unless older); {} if readers pin or should wait."""
     found = (one.statement for one in digest.assessment.facts if one.kind == StatementKind.TAG_REMOVED)
     names = {one.name: "".join(one.after) for one in found if one and is_snapshot(one.name)}
     return {} if digest.pinned or digest.assessment.is_waiting else names
 
 
 def newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
-    """Return pairs of source and snapshot to which readers without a pin should move from older ones.
+    """Return pairs of source and snapshot to which readers without a pin should move from older snapshots.
 
-    They are the new snapshots; none if one of them lacks something, unless an older one was removed.
+    They are the new snapshots; none if a new one lacks something, unless an older snapshot was removed.
     """
     new, removed = new_snapshots(digest), _removed_snapshots(digest)
     if digest.pinned or digest.assessment.is_waiting or (not removed and any(map(lacks, new))):
@@ -227,18 +227,18 @@ def newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
 
 
 def fuller_snapshots(digest: Digest) -> list[str]:
-    """Return the snapshots before new ones that have what these lack, and that were not removed."""
+    """Return the snapshots before new ones that have what the new ones lack, unless they were removed."""
     removed = _removed_snapshots(digest)
     return [tag.base for tag in filter(lacks, new_snapshots(digest)) if tag.base not in removed]
 
 
 def is_of_moving(action: Action, digest: Digest) -> bool:
-    """Tell whether `action` asks for what all do who move to a new snapshot: to re-concretize."""
+    """Tell whether `action` is to re-concretize, which all readers do who move to a new snapshot anyway."""
     return action.because is Because.OTHER and action.tag in {tag for _, tag in newest_snapshots(digest)}
 
 
 def _unless(digest: Digest, words: Words, key: str) -> str:
-    """Return the lock files that are an exception to "nothing to do", worded by the text `key`; "" if none are."""
+    """Return the exception to "nothing to do" for some lock files, worded by the text `key`; "" if there is none."""
     cases = cases_of(digest, words) if digest.environment is None else ()
     if not cases or key == "unless_over":
         return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
@@ -259,7 +259,7 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
 
 
 def cases_of(digest: Digest, words: Words) -> list[str]:
-    """Return descriptions of the lock files for which there is something to do: by their contents or dates."""
+    """Return descriptions of the lock files that need an action, by what these contain or when they were made."""
     cases = []
     if not any(one.because in LOCK_FILES for one in digest.assessment.actions):
         prunes = [fact for fact in digest.assessment.facts if fact.kind == StatementKind.PRUNE]
@@ -285,7 +285,7 @@ def _same_tags(digest: Digest) -> list[TagDigest]:
 
 
 def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
-    """Return two lists of what is gone or may be pruned: replaced versions, `zlib 3.3.1`, and rebuilt packages."""
+    """Return two lists of what is gone or may be pruned: replaced versions (`zlib 3.3.1`), and rebuilt packages."""
     own, is_wait_over = _same_tags(digest), digest.assessment.is_wait_over
     rebuilt = {package for tag in own for package in tag.outdated(is_wait_over=is_wait_over)}
     old = (replaced_versions(tag.report.tag, tag.statements, is_wait_over=is_wait_over) for tag in own)
@@ -295,12 +295,12 @@ def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
 
 
 def _last_day(digest: Digest) -> str:
-    """Return the day of the newest revision, 13 September, with the time if the revision before is of that day, too."""
+    """Return the day of the newest revision, 13 September, with its time if the revision before has the same day."""
     return day_of(max(newest_day(tag.report) for tag in digest.tags))
 
 
 def _asked(found: Iterable[Requirement], words: Words) -> str:
-    """Return the specs of requirements in words, each once."""
+    """Return, in words, the specs of the requirements `found`, each once."""
     return _specs_said(dict.fromkeys(one.spec for one in found), words)
 
 
@@ -317,7 +317,7 @@ def _specs_said(specs: Iterable[str], words: Words) -> str:
 
 
 def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
-    """Return the actions on an environment in groups, one for each command; any other action is a group of its own."""
+    """Return actions in groups: those on an environment by their command, every other action alone."""
     groups: dict[object, list[Action]] = {}
     for one in actions:
         is_other = one.because is Because.ENVIRONMENT_LAST_OTHER  # which cannot be copied before it is named
@@ -326,13 +326,13 @@ def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
 
 
 def advice(digest: Digest, words: Words) -> str:
-    """Return the first action, or that there is nothing to do, as a sentence, for channels that show one line."""
+    """Return the first action, or that there is nothing to do, as a sentence; for channels that show one line."""
     found = _by_command([one for one in digest.assessment.actions if not is_of_moving(one, digest)])
     return _sentence(found[0], digest, words, most=MOST_NAMES) if found else todo(digest, words)[0]
 
 
 def still_open(digest: Digest, words: Words) -> list[str]:
-    """Return sentences on what earlier digests asked for, with the days: the oldest first, but lock files last."""
+    """Return sentences on actions of earlier digests, with the days: oldest first, but those on lock files last."""
 
     def order(group: Sequence[Action]) -> tuple[bool, str]:
         is_last = group[0].because in CONCRETIZED or group[0].verb is Verb.RECONCRETIZE
@@ -359,7 +359,7 @@ def _branch(action: Action, digest: Digest, words: Words) -> str:
 
 
 def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "", most: int = _MOST_ASKED) -> str:
-    """Return one sentence for the actions `group` of one command; `prefix` begins its key, `most` limits the names."""
+    """Return one sentence on the actions `group`; `prefix` begins the key of its words, `most` limits the names."""
     if group[0].because not in ENVIRONMENT:
         return _action(group[0], digest, words, prefix, most)
     assessment, parts = digest.assessment, list[str]()
@@ -415,7 +415,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
 
 
 def _others_there(because: Because, own: Sequence[Resolution], count: int, tag: str, words: Words) -> str:
-    """Return a clause with key `because`: other builds of `count` binaries are there, in `tag`; it names `own`."""
+    """Return a clause (key: `because`) that `tag` has other builds of `count` binaries; it names the binaries `own`."""
     is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
     is_unsure = any(one.lacks_compiler for one in own)
     is_same = all(one.left is Nearest.EQUAL for one in own)
@@ -537,7 +537,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
 
 
 def _in_tag(action: Action, digest: Digest, words: Words) -> str:
-    """Return the branch of an action, ` in v1.0`; "" if all branches lost the same, or if it is a snapshot."""
+    """Return the branch of `action`, ` in v1.0`; "" for a snapshot, or if all branches lost the same packages."""
     if is_snapshot(action.tag):
         return ""
     branches = [tag for tag in digest.tags if not is_snapshot(tag.report.tag)]
@@ -554,13 +554,13 @@ def _in_tag(action: Action, digest: Digest, words: Words) -> str:
 
 
 def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
-    """Return the new snapshot that `action` is about, with its base; None if it is about another tag."""
+    """Return the new snapshot that `action` is about; None if `action` is about another tag."""
     compared = (tag for fact in digest.assessment.facts for tag in fact.tags if tag.base)
     return next((tag for tag in compared if (tag.tag, tag.source) == (action.tag, action.source)), None)
 
 
 def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN, start: str = "or") -> str:
-    """Return what else lock files may name that was replaced after the day of `task`; or "". `start` begins its key."""
+    """Return what else lock files may name that was replaced after the day of `task`, or ""; `start` begins the key."""
     if task.because not in LOCK_FILES:
         return ""
     told = [] if digest.assessment.due else [name for names in _old_and_rebuilt(digest) for name in names]
@@ -589,7 +589,7 @@ def widened(task: Action, digest: Digest) -> Action:
 
 
 def _compilers(binaries: Iterable[Resolution]) -> str:
-    """Return the other compilers of equal builds, in words: ` (24 with gcc@13.3.0)`."""
+    """Return, in words, other compilers of equal builds: ` (24 with gcc@13.3.0)`; "" if there are none."""
     start = "compiler "
     others = Counter(text.removeprefix(start) for one in binaries for text in one.differs if text.startswith(start))
     named = ", ".join(f"{count:,} with {safe(name)}" for name, count in others.most_common(MOST_NAMES))
