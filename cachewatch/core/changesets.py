@@ -57,7 +57,7 @@ class DocumentPair(Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """The number of bytes to read; it may be an estimate."""
+        """The number of bytes to read, perhaps estimated."""
         return sum(blob.size for blob in (self.before, self.after) if blob)
 
 
@@ -107,7 +107,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """The number of bytes to read; it may be an estimate."""
+        """The number of bytes to read, perhaps estimated."""
         return sum(document.size for document in self.all_documents)
 
 
@@ -257,7 +257,7 @@ class ListCollector:
 
 
 class NoCollector(ListCollector):
-    """A collector that keeps nothing, for formats that need only statements; these are made from the Tally."""
+    """A collector that keeps nothing, for formats that show only statements, which are made from the Tally."""
 
     def add(self, change: PackageChange) -> None:
         """Do nothing."""
@@ -267,7 +267,7 @@ class FactCollector(ListCollector):
     """A collector of the versions, stacks, compilers and other facts that packages gained and lost."""
 
     def add(self, change: PackageChange) -> None:
-        """Add the facts of one package, if any changed."""
+        """Add the facts of one package if any fact changed."""
         if any(change.facts.values()):
             self.kept.append((change.package, change.facts))
 
@@ -276,7 +276,7 @@ Batch = tuple[Tally, Any]  # the totals and the collected parts of several packa
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The results of the comparison of two tags, complete when all packages are compared."""
+    """The results of the comparison of two tags; complete once all packages are compared."""
 
     before: Side
     after: Side

@@ -139,7 +139,7 @@ def without_mentions(text: str) -> str:
 
 
 def without_links(line: str) -> str:
-    """Return a line in which no chat makes a link. A line with a command is not changed, so that it can be copied."""
+    """Return `line` changed so that no chat makes links in it; a line with a command, to be copied, is not changed."""
     return line if _COMMAND.match(line) else _LINKED.sub("\u200b", line)
 
 

@@ -30,7 +30,7 @@ def name_of(spec_hash: str, shared: Set[str] = frozenset()) -> str:
 
 
 class Use(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
-    """A package as a dependency: the types (build, link, run, test) and the virtual packages that it provides."""
+    """How a package is used as a dependency: types (build, link, run, test), and virtual packages that it provides."""
 
     name: str
     types: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Graph(Protocol):
     """A dependency graph, whose specs can be found by package and hash."""
 
     def find(self, package: str, name: str) -> GraphNode | None:
-        """Return the spec of `package` whose hash or shortened hash is `name`; None if the graph does not have it."""
+        """Return the spec of `package` whose hash or shortened hash is `name`; None if the graph has no such spec."""
 
 
 class Nodes:
@@ -107,7 +107,7 @@ class Nodes:
         self._named = by_name(nodes)
 
     def find(self, package: str, name: str) -> GraphNode | None:  # noqa: ARG002  a hash is enough
-        """Return the spec whose hash or shortened hash is `name`; None if the graph does not have it."""
+        """Return the spec whose hash or shortened hash is `name`; None if the graph has no such spec."""
         return self._named.get(name)
 
 
@@ -163,7 +163,7 @@ Causes = Mapping[Cause, tuple[str, ...]]
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """A spec, its predecessor (the older spec that is nearest to it), and the causes of the different hash."""
+    """A spec, its predecessor (the most similar spec of the earlier state), and the causes of the different hash."""
 
     spec: GraphNode
     predecessor: GraphNode | None = None
@@ -175,7 +175,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 
 class LockChange(Struct, frozen=True, kw_only=True):
-    """The differences between two lock files; externals themselves are not explained."""
+    """The differences between two lock files; changes of externals are not explained."""
 
     specs: int  # in the newer one, without externals
     explained: tuple[Explanation, ...]  # specs of the newer one that the older one lacks, roots first

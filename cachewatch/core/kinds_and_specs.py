@@ -18,7 +18,7 @@ from msgspec.structs import astuple
 
 
 class _Word(StrEnum):
-    """A text constant that is hashed like plain text, because it is counted very often."""
+    """A text constant with the fast hash of plain text, because constants are counted very often."""
 
     __hash__ = str.__hash__
 
@@ -107,7 +107,7 @@ class Status(_Word):
 
 
 class MatchKind(_Word):
-    """How a new spec differs from the removed one that it is paired with."""
+    """How a new spec differs from the removed spec with which it is paired."""
 
     REBUILT = "rebuilt"
     MOVED = "moved"
@@ -118,7 +118,7 @@ class MatchKind(_Word):
 
 
 class Verdict(_Word):
-    """What happened to a package in one place (a stack on a target): the first of these that applies."""
+    """What happened to a package in one place (a stack on a target); the first value that applies is used."""
 
     GAINED = "gained"  # it has its first build there
     LOST = "lost"  # it has no build there any more
@@ -135,7 +135,7 @@ REGRADED = (Verdict.UPGRADED, Verdict.DOWNGRADED)  # another version is now the 
 
 
 class SpecClass(_Word):
-    """Why a removed or added spec is not paired with another one."""
+    """Why a removed or added spec is not paired with a spec of the other state."""
 
     PRUNED = "pruned"  # had no stack
     LOST = "lost"  # a place of it is lost
@@ -200,7 +200,7 @@ def place_in(stack: str, target: str) -> Place:
 
 
 class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
-    """All that is known of a spec but its hash and size, in one spelling (core/versions_spellings_targets.py)."""
+    """All that is known of a spec except hash and size, in one spelling (core/versions_spellings_targets.py)."""
 
     versions: tuple[str, ...]
     compiler: str
@@ -212,7 +212,7 @@ class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
 
     @property
     def is_unreferenced(self) -> bool:
-        """Whether no stack builds the spec any more, so that it may be pruned at any time."""
+        """Whether no stack builds the spec any more, so that the next prune may remove the spec."""
         return not self.stacks
 
     @property
@@ -360,7 +360,7 @@ class Side(Struct, frozen=True, kw_only=True):
 
 
 class Delta(Struct, frozen=True, gc=False):
-    """The sorted values that were added to one fact of a package, such as its versions, and removed from it."""
+    """The sorted values that one fact of a package, such as its versions, gained and lost."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -382,7 +382,7 @@ class StackVersions(Struct, frozen=True, gc=False):
 
 
 class LossClass(_Word):
-    """The nearest build that a tag still has for a lost place or machine: the first of these that applies."""
+    """The nearest build that a tag still has for a lost place or machine; the first value that applies is used."""
 
     KEPT = "kept"  # the same binary, which another stack builds
     EQUAL = "equal"  # another binary of the version with the same variants that these machines run
@@ -515,7 +515,7 @@ class StackChange(Struct, frozen=True, gc=False):
 
     @property
     def gained(self) -> tuple[str, ...]:
-        """The stacks that build the spec now and did not before."""
+        """The stacks that build the spec now, but did not before."""
         return tuple(sorted(set(self.after.stacks) - set(self.before.stacks)))
 
     @property
@@ -717,7 +717,7 @@ def places_of(signatures: Iterable[Signature]) -> frozenset[Place]:
 
 
 def versions_by_stack(signatures: Iterable[Signature]) -> Mapping[str, Set[str]]:
-    """Return, by stack, the versions of its specs."""
+    """Return, by stack, the versions of the specs that the stack builds."""
     by_stack: defaultdict[str, set[str]] = defaultdict(set)
     for stacks, versions in {(signature.stacks, signature.versions) for signature in signatures}:
         for stack in stacks:

@@ -35,7 +35,7 @@ def day_of_snapshot(tag: str) -> str:
 
 
 def is_mutable(tag: str | None) -> bool:
-    """Return False if `tag` is a snapshot or a release, whose specs never change; else True, also for None."""
+    """Return False if `tag` is a snapshot or a release, whose specs never change; True for others, and for None."""
     return tag is None or series(tag) is None
 
 
@@ -133,7 +133,7 @@ class Layout(Struct, frozen=True, dict=True):
 
     @property
     def folder(self) -> str:
-        """The folder that contains all documents; "" if they may be anywhere."""
+        """The folder that contains all documents; "" if documents may be anywhere."""
         return re.split(r"[{*]", self.pattern, maxsplit=1)[0].rpartition("/")[0]
 
     @property

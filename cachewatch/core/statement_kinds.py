@@ -168,7 +168,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
 
 
 class Counts(Struct, frozen=True, gc=False):
-    """The numbers of specs in items: vanished, new and kept ones."""
+    """The numbers of vanished, new and kept specs in items."""
 
     vanished: int = 0
     new: int = 0
@@ -229,7 +229,7 @@ class _Changed(Struct, frozen=True, kw_only=True):
 
 
 class Items(_Changed, frozen=True, kw_only=True, gc=False):
-    """Items of one package with the same change: specs that were removed, added or paired, or that changed stacks."""
+    """Items of one package with the same change: removed, added or paired specs, or specs that changed stacks."""
 
     stories: tuple[Story, ...]  # possible descriptions; the first that no other statement explains is used
     gone_values: frozenset[Attribute] = frozenset()  # of vanished specs, that their stacks no longer have
@@ -331,7 +331,7 @@ class Line(_Changed, frozen=True, kw_only=True):
 
 
 class Effect(Struct, frozen=True, gc=False):
-    """A consequence that a statement mentions; its packages are not counted in any other statement.
+    """A consequence that a statement mentions; no other statement counts its packages.
 
     In a statement about changed values, `before` and `after` are other values of the same specs that changed, too.
     """

@@ -506,7 +506,7 @@ def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
 
 
 def _joined(stories: Sequence[Story]) -> Story:
-    """Return one story that combines the stories of one line."""
+    """Return one story that combines `stories`, all of one line."""
     by_version = stories[0].kind in BY_VERSION
     before, after = (
         tuple(sorted_versions({version for one in stories for version in getattr(one, side)}))
@@ -578,7 +578,7 @@ def select_statements(
 
 
 def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
-    """Yield `statement` reduced to `lines`; nothing if `lines` is empty and the statement had some."""
+    """Yield `statement`, reduced to `lines`; nothing if `lines` is empty, unless the statement has no lines either."""
     if tuple(lines) == statement.lines:
         yield statement
     elif lines:

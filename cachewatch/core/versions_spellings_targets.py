@@ -75,7 +75,7 @@ def newest(versions: Iterable[str]) -> str:
 
 
 def is_newer(version: str, than: str) -> bool:
-    """Tell whether `version` is newer than `than`; False if Spack considers them equal or if one of them is ""."""
+    """Tell whether `version` is newer than `than`; False if Spack considers both equal, or if either is ""."""
     return bool(version and than) and version_key(version)[:3] > version_key(than)[:3]
 
 
@@ -129,7 +129,7 @@ class Patterns(ABC):
         """Return functions that test a name; the name matches `patterns` if any function returns something true."""
 
     def __reduce__(self) -> tuple[type["Patterns"], tuple[tuple[str, ...]]]:
-        """Pickle only the patterns, which are compiled again."""
+        """Pickle only the patterns; they are compiled again when they are unpickled."""
         return type(self), (self.patterns,)
 
     def __call__(self, name: str) -> bool:
@@ -257,7 +257,7 @@ def that_matter(variants: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def stacks(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of stacks sorted, each once. `root`, which stands for the union of all stacks, is left out."""
+    """Return the sorted names of stacks, each once, without `root`, which stands for the union of all stacks."""
     return tuple(sorted(set(names) - {UNION_STACK}))
 
 

@@ -155,7 +155,7 @@ def heading(report: Report) -> tuple[str, str]:
 
 
 def days(before: str | None, after: str | None) -> str:
-    """Return the days of two ISO times, `25 May -> 1 Jun 2025`, or one day with two times; "" if a time is missing."""
+    """Return the days of two ISO times, `25 May -> 1 Jun 2025` (with times for the same day); "" if one is None."""
     if not before or not after:
         return ""
     start, end = (datetime.fromisoformat(time).astimezone(UTC) for time in (before, after))
@@ -170,7 +170,7 @@ def days(before: str | None, after: str | None) -> str:
 
 
 def span(report: Report) -> str:
-    """Return how far apart the two revisions are, `3 revisions, 2 days later`; "" if that is unknown."""
+    """Return how far the two revisions are apart, `3 revisions, 2 days later`; "" if the distance is unknown."""
     before, after = report.before, report.after
     parts = []
     if report.revisions_between is not None and before.revision != after.revision:

@@ -152,7 +152,7 @@ _GRADES = dict.fromkeys(ADDING, "good") | dict.fromkeys(_TO_BE_WATCHED, "care")
 
 
 class BlockEntry(Struct, frozen=True, kw_only=True):
-    """One line of a block: a package or place, what happened to it, the number of specs, and where."""
+    """One line of a block: a package or place, what happened there, the numbers of specs, and where builds are."""
 
     name: str
     fact: str = ""
@@ -212,7 +212,7 @@ class Chosen(Struct, frozen=True):
 
     @property
     def packages(self) -> Sequence[str]:
-        """The packages to name: those of the lines, most items first."""
+        """The packages to name: those of the chosen lines, packages with most items first."""
         if len(self.lines) == len(self.statement.lines) and not self.statement.kind.is_of_tag:
             found = self.statement.packages
             return found if self.wanted is None else tuple(name for name in found if name in self.wanted)

@@ -130,7 +130,7 @@ def _block_lines(block: Block, width: int, palette: Palette) -> Iterator[str]:
 
 
 def _aligned(block: Block, width: int, palette: Palette) -> Iterator[str]:
-    """Yield the entries of a block in columns; what does not fit into `width` goes on lines below."""
+    """Yield the entries of a block in columns; what `width` has no room for goes on lines below."""
     columns = [(entry.name, entry.fact, entry.specs) for entry in block.entries]
     name, fact, specs = (
         max((len(text) for text in column if len(text) <= most), default=0)

@@ -242,7 +242,7 @@ PLACE = "<!-- neighbours --><!-- /neighbours -->"
 
 
 def with_neighbours(page: str, *, previous: str | None, following: str | None) -> str:
-    """Return `page`, the HTML of a digest, with links to the URLs `previous` and `following`; None gives no link."""
+    """Return `page`, the HTML of a digest, with links to the URLs `previous` and `following` (None: no link)."""
     named = (("prev", previous, "Previous"), ("next", following, "Next"))
     links = [f'<a rel="{rel}" href="{escape(to)}">{word} digest</a>' for rel, to, word in named if to]
     said = f'<nav class="neighbours" aria-label="Digests">{" ".join(links)}</nav>' if links else ""
@@ -258,7 +258,7 @@ class Attachment(Struct, frozen=True):
 
 
 class Form(StrEnum):
-    """A form of a digest that only some channels need; all other forms are always made."""
+    """A form of a digest that is made only if a channel needs it; forms that are not listed are always made."""
 
     MARKDOWN = "md"
     FEED = "feed.html"
@@ -374,7 +374,7 @@ class OneByOne:
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
-        """Yield the channel for a run of deliveries, then call `end`; `sent_history` finds earlier messages."""
+        """Yield this channel for several deliveries, then call `end`; `sent_history` finds earlier messages."""
         self._sent_history = sent_history
         try:
             yield cast("Transport", self)

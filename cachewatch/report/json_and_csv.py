@@ -49,7 +49,7 @@ def encode(value: Any) -> bytes:
 
 
 def ascii_only(data: bytes) -> bytes:
-    """Escape all characters in JSON `data` that are not printable ASCII."""
+    """Return the JSON `data` with all characters escaped that are not printable ASCII."""
     if data.isascii() and b"\x7f" not in data:
         return data
     return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], data.decode("utf-8")).encode("ascii")
@@ -201,7 +201,7 @@ def cause_json(cause: Cause) -> dict[str, Any]:
 
 
 def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
-    """Return the causes of the rebuilt specs in `found`, each with its specs; a spec is counted for one cause only."""
+    """Return the causes of rebuilt specs in `found`, each with its specs; each spec counts for one cause only."""
     return attribute({one.spec.hash: one.causes for one in found if one.causes})
 
 

@@ -34,12 +34,12 @@ from cachewatch.runtime.worker import Limits, Worker
 
 
 def day(time: str | None, zone: str = "UTC") -> str:
-    """Return the day of an ISO time in `zone`, `1 June 2025`; `unknown` for None."""
+    """Return the day in `zone` of an ISO time, `1 June 2025`; `unknown` for None."""
     return "{0.day} {0:%B %Y}".format(_local(time, zone)) if time else "unknown"
 
 
 def moment(time: str | None, zone: str = "UTC") -> str:
-    """Return an ISO time as day, minutes and zone, `1 June 2025 06:00 CEST`; `unknown` for None."""
+    """Return an ISO time as day, time and zone, `1 June 2025 06:00 CEST`; `unknown` for None."""
     return f"{day(time, zone)} {_local(time, zone):%H:%M %Z}" if time else "unknown"
 
 

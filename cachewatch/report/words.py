@@ -85,7 +85,7 @@ def stack_name(stack: str) -> str:
 
 
 def place_name(statement: Statement) -> str:
-    """Return the name of the lost place that `statement` is about, `e4s (zen4)`, with systems other than Linux."""
+    """Return the name of the lost place that `statement` is about, `e4s (zen4)`; systems are named unless Linux."""
     stack, _, machine = statement.name.rpartition(" (")
     systems = sorted({system for lost in statement.losses for system in lost.systems})
     return f"{stack_name(stack)} ({', '.join(map(safe_name, (*systems, machine)))}"
@@ -221,7 +221,7 @@ def staying(line: Line, most: int = MOST_NAMES, *, without: Collection[str] = ()
 
 
 def where(line: Line, most: int = MOST_NAMES) -> str:
-    """Return where a change happened, `in 7 of 9 stacks; not yet in e4s-cray (1.2.1)`, and if old builds may be pruned."""
+    """Return where a change happened, `in 7 of 9 stacks; not yet in e4s-cray (1.2.1)`, and which old builds may go."""
     is_told = line.story.kind in (*BY_VERSION, StatementKind.RETIRED) and line.counts.without_stack
     going = words().say("stacks", "going", line.counts.without_stack) if is_told else ""
     return "; ".join(filter(None, (_where(line, most), going)))
@@ -426,7 +426,7 @@ def outside(there: Outside | None, own: Words) -> str:
 
 
 def there_outside(there: Outside | None, own: Words) -> str:
-    """Return what `outside` returns, without the remark on the filter; "" if nothing is there."""
+    """Return the unselected builds of a place that lost all selected builds, `1.1 is there`; "" for None."""
     if there is None:
         return ""
     versions = (there.version,) if there.version else ()
@@ -436,7 +436,7 @@ def there_outside(there: Outside | None, own: Words) -> str:
 
 
 def moved_to(lost: OwnedLoss, packages: Collection[str]) -> str:
-    """Return where the stack of `lost` has the package now: `, now on zen4`, `; now 1.3 on zen4`; "" if nowhere."""
+    """Return where the package of `lost` is now: `; now 1.3 on zen4`, or ""; for several `packages`, no version."""
     by_version: dict[str, list[str]] = {}
     for on, versions in lost.moved_to:
         is_same = len(packages) > 1 or set(lost.versions) <= set(versions)

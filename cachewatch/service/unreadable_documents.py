@@ -74,9 +74,10 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
-        """Return which documents are unreadable or settled once `gaps` were compared; `news` is the result.
+        """Return which documents are unreadable or settled now that the ranges in `gaps` were compared, with `news`.
 
-        `bases`, for documents in `known`, and `earlier`, for others, have the older revisions compared instead.
+        `bases` has, by tag and package, revisions that were compared instead of the first one of a range; `earlier` has
+        those of them that were chosen because a document is unreadable in the first one.
         """
         left = {tag: entries for tag, entries in self.known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}

@@ -62,11 +62,11 @@ _REPLACED = (*_QUIET, *LOSSES, StatementKind.STACK_REMOVED, StatementKind.STACK_
 
 
 def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) -> Action:
-    """Return the open action `task` without settled packages: their builds are back, or can no longer be copied.
+    """Return the open action `task` without settled packages, whose builds are back or can no longer be copied.
 
     `known` says what is left of the builds. If only some machines or stacks have a package again, the returned action
-    is about the others. An action about lock files gets the versions that upgrades in `tags` replaced, and another
-    cause if old builds were pruned.
+    names the others. An action about lock files gets the versions that upgrades in `tags` replaced, and another cause
+    if old builds were pruned.
     """
     if task.because in LOCK_FILES:
         for tag in (one for one in tags if (one.source, one.tag) == (task.source, task.tag)):
@@ -269,7 +269,7 @@ def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Ac
 
 
 def waits_for(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Known) -> Iterator[Action]:
-    """Yield an action to wait for each tag with a suspicious loss: a new one in `suspicious`, or one in `known`."""
+    """Yield an action to wait for each tag with a suspicious loss, be it new (`suspicious`) or earlier (`known`)."""
     for (source, tag), names in (dict(known.waiting) | dict(suspicious)).items():
         wait = Action(verb=Verb.WAIT, because=Because.SUSPICIOUS, source=source, tag=tag, names=names, count=len(names))
         since = known.since.get((source, Verb.WAIT, wait.subjects[0]), "")
@@ -445,7 +445,7 @@ def needs_of(
 
 
 def _older_in(package: str, version: str, systems: Iterable[tuple[str, str, Place]]) -> dict[Need, None]:
-    """Return, as keys, needs for `version` of `package`: one for each platform, system and place in `systems`."""
+    """Return, as keys, needs for `version` of `package`, one for each platform, system and place in `systems`."""
     return dict.fromkeys(
         Need(package=package, version=version, platform=on, os=os, target=place.target, stack=place.stack)
         for on, os, place in sorted(systems)
@@ -453,7 +453,7 @@ def _older_in(package: str, version: str, systems: Iterable[tuple[str, str, Plac
 
 
 def _fell_from(line: Line) -> str:
-    """Return the oldest version before a downgrade that is newer than all versions after it; "" if none is."""
+    """Return the oldest version before a downgrade that is newer than all versions afterwards; "" if there is none."""
     left = newest({after for _, after in line.story.pairs} or {""})
     newer = (before for before, _ in line.story.pairs if before and (is_newer(before, left) or not left))
     return min(newer, key=version_key, default="")

@@ -22,7 +22,7 @@ Holdings = Mapping[str, Mapping[str, Signature]]
 
 
 class Nearest(StrEnum):
-    """What a cache has for a needed binary: the first of these that applies."""
+    """What a cache has for a needed binary; the first value that applies is used."""
 
     SAME = "same"  # the same hash
     EQUAL = "equal"  # a build with another hash, equal in all attributes
@@ -56,7 +56,7 @@ class Need(Struct, frozen=True, kw_only=True):
 
 
 class Environment(Struct, frozen=True, kw_only=True):
-    """The binaries that an environment needs; externals are only counted."""
+    """The binaries that an environment needs, and the number of its externals."""
 
     name: str
     needs: tuple[Need, ...]  # sorted
@@ -107,7 +107,7 @@ class Resolution(Struct, frozen=True):
 
     @property
     def is_met(self) -> bool:
-        """Whether the needed binary is there; for an abstract spec, whether any build of its versions is."""
+        """Whether the cache has the needed binary or, for an abstract spec, any build of the needed version."""
         return self.nearest is Nearest.SAME or (not self.need.hash and self.nearest is not Nearest.NONE)
 
     @property
@@ -129,7 +129,7 @@ class Resolution(Struct, frozen=True):
 
     @property
     def has_newer(self) -> bool:
-        """Whether the newest other version for the same machines is newer than the needed one."""
+        """Whether the newest other version for the same machines is newer than the needed version."""
         return bool(self.suggestion) and spack.is_newer(self.suggestion, self.need.version)
 
     @property
@@ -139,7 +139,7 @@ class Resolution(Struct, frozen=True):
 
 
 class Coverage(Struct, frozen=True):
-    """An environment, and how a cache provides each of its needs."""
+    """What a cache has for each need of an environment."""
 
     environment: Environment
     needs: tuple[Resolution, ...]
@@ -305,7 +305,7 @@ def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature], *
 
 
 def is_runnable(need: Need, spec: Signature | Machine) -> bool:
-    """Tell whether the machine of `need` can run builds for `spec`; values that the need does not give match any."""
+    """Tell whether the machine of `need` can run builds for `spec`; what `need` does not give matches anything."""
     return (
         need.platform in ("", spec.platform)
         and need.os in ("", spec.os)

@@ -62,7 +62,7 @@ class Rank(IntEnum):
 
 
 class Because(StrEnum):
-    """The reason why readers should do something; each has its words in templates/words.toml."""
+    """The reason why readers should do something; templates/words.toml has the words for each reason."""
 
     SUSPICIOUS = "suspicious"
     CONFIRMED = "confirmed"  # it was suspicious, and operators confirmed it
@@ -90,7 +90,7 @@ class Because(StrEnum):
 
 
 class ComparedTag(Struct, frozen=True, kw_only=True):
-    """One tag of one source, with the statements that a digest reports about it."""
+    """One tag of one source, with the statements that a digest reports about this tag."""
 
     source: str
     tag: str
@@ -103,7 +103,7 @@ class ComparedTag(Struct, frozen=True, kw_only=True):
 
 
 class Pinned(Struct, frozen=True, kw_only=True):
-    """A snapshot to which readers are pinned, and what they would gain and lose by moving to the newest one."""
+    """A snapshot to which readers are pinned, and what they would gain and lose by moving to the newest snapshot."""
 
     tag: str
     source: str = ""  # empty where no source has it, or anything of its series
@@ -156,7 +156,7 @@ class Known(Struct, frozen=True, kw_only=True):
 
 
 class Requirement(Struct, frozen=True, kw_only=True):
-    """A version of a package to require or to keep: `openmpi@5.8.0`, or `openmpi@5.8.0:` if a newer one will do."""
+    """A version of a package to require or keep: `openmpi@5.8.0`, or `openmpi@5.8.0:` if newer versions will do."""
 
     spec: str
     machine: str = ""  # the machines or stacks whose users should do it; empty for all
@@ -191,7 +191,7 @@ class Action(Struct, frozen=True, kw_only=True):
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The names by which the state knows the action: one for each package, or one for its cause and tag."""
+        """The names by which the state knows the action: a name for each package, or one name for cause and tag."""
         if self.because in (Because.PIN_GONE, Because.PIN_ENDING):
             return (f"{self.because} {self.name}",)
         if self.because in LOCK_FILES:
@@ -252,7 +252,7 @@ class Action(Struct, frozen=True, kw_only=True):
         return tuple(f"{name}@{','.join(sorted_versions(had[name])[:most])}" for name in self.names if had.get(name))
 
     def only(self, names: Collection[str]) -> "Action":
-        """Return the action for only those of its packages that are in `names`."""
+        """Return the action, reduced to packages that are in `names`."""
         kept = tuple(name for name in self.names if name in names)
         needs = tuple(one for one in self.needs if one.package in kept)
         return replace(self, names=kept, needs=needs, count=len(kept))
@@ -270,7 +270,7 @@ class Fact(Struct, frozen=True, kw_only=True):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The packages that the fact is about; if it is about losses, only those with the worst class."""
+        """The packages that the fact is about; of losses, only packages whose loss has the worst class."""
         if self.statement is None:
             return ()
         if self.worst is None or self.statement.kind not in LOSSES:

@@ -30,7 +30,7 @@ class Point(Struct, frozen=True):
 
 
 class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
-    """The removal of a tag, a stack, or packages of a tag or place by one revision; it may be undone later."""
+    """The removal by one revision of a tag, of a stack, or of packages in a tag or place; packages may come back."""
 
     source: str
     tag: str  # for snapshots, their series
@@ -92,7 +92,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
 
 
 class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
-    """An action that readers were asked to take; it is open as long as its cause lasts."""
+    """An action that readers were asked to take and whose cause still lasts."""
 
     source: str = ""
     verb: str
@@ -220,12 +220,12 @@ class Remembered(Struct, frozen=True):
         return next((one for one in found if (one.source, one.tag) == (source, tag)), None)
 
     def pin(self, source: str, tag: str) -> SeenPin | None:
-        """Return the pinned snapshot `tag` of `source` as last seen, or None if it was never seen."""
+        """Return what is remembered of the pinned snapshot `tag` of `source`; None if `source` never had this tag."""
         found = (one for one in self.facts if isinstance(one, SeenPin))
         return next((one for one in found if (one.source, one.tag) == (source, tag)), None)
 
     def still_missing(self, source: str, tag: str, stream: str) -> StillMissing | None:
-        """Return what `stream` reported as missing in snapshots of the series of `tag`; None if it reported nothing."""
+        """Return which packages `stream` reported as missing in the series of `tag`; None if it reported none."""
         found = (one for one in self.facts if isinstance(one, StillMissing))
         wanted = source, series_or_tag(tag), stream
         return next((one for one in found if (one.source, one.series, one.stream) == wanted), None)

@@ -31,7 +31,7 @@ _Held = tuple[frozenset[str], ...]
 
 
 class Step(NamedTuple):
-    """One change of an attribute of a package in a stack: a value that is gone, one that is new, or both."""
+    """One change of an attribute of a package in a stack: a value that is gone, a value that is new, or both."""
 
     kind: StatementKind
     before: Attribute | None
@@ -187,10 +187,10 @@ class TagValues(Struct):
                     packages[text] += names
 
     def widespread(self, unchanged: Callable[[], Mapping[str, Collection[Signature]]]) -> tuple[ValueChange, ...]:
-        """Return up to 100 changes of values that are widespread in the tag, those of most packages first.
+        """Return up to 100 changes of values that are widespread in the tag, changes in most packages first.
 
-        A change is widespread if at least five packages of a stack, and four fifths of those with the old value, made
-        it alike. `unchanged` reads the documents that did not change; their packages count as still having the old
+        A change is widespread if, in a stack, at least five packages have it, and four fifths of the packages with the
+        old value. `unchanged` reads the documents that did not change; their packages count as still having the old
         value.
         """
         taken = {step: stacks for step, stacks in self.steps.items() if max(map(len, stacks.values())) >= FEW_PACKAGES}

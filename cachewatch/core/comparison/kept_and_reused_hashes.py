@@ -113,9 +113,9 @@ def describe_not_written(before: Document | None, after: Document | None) -> str
 def reused_hashes(
     before: Mapping[Hash, Signature], after: Mapping[Hash, Signature], common: Iterable[Hash], unwritten: frozenset[str]
 ) -> frozenset[Hash]:
-    """Return the hashes among `common` that name another spec in `after` than in `before`.
+    """Return those hashes in `common` that name one spec in `before` and another one in `after`.
 
-    `unwritten` are the attributes that no record of one side gives; they are not compared.
+    `unwritten` are attributes that no record of one side gives; these are not compared.
     """
     return frozenset([one for one in common if not is_same_spec(before[one], after[one], unwritten)])
 

@@ -246,7 +246,7 @@ def matched_across(
 
 
 class _Free:
-    """The new specs that have no counterpart yet, indexed by the keys by which they can be found."""
+    """The new specs that have no counterpart yet, indexed by the keys that are used to find them."""
 
     def __init__(self, new: Sequence[SignatureCount], wanted: Mapping[tuple[object, ...], int]) -> None:
         self.left = [alike.count for alike in new]
@@ -290,7 +290,7 @@ def _keys(signature: Signature, built: int, equal: Iterable[bool]) -> Iterator[t
 
 
 class Combination(NamedTuple):
-    """A version with the compiler, system and variants that it was built with: what users of a place may need."""
+    """A version, and the compiler, system and variants of a build of this version: what users of a place may need."""
 
     version: str  # empty if the spec has none
     compiler: str
@@ -600,6 +600,6 @@ def kinds_of(change: PackageChange) -> frozenset[Kind]:
 
 
 def kinds_of_stacks(before: Signature, after: Signature) -> set[Kind]:
-    """Return STACK_ADDED if `after` has stacks that `before` lacks, STACK_REMOVED in the opposite case, or both."""
+    """Return STACK_ADDED if `after` has stacks that `before` lacks, and STACK_REMOVED if `before` has such stacks."""
     gained, lost = set(after.stacks).difference(before.stacks), set(before.stacks).difference(after.stacks)
     return {kind for kind, stacks in ((Kind.STACK_ADDED, gained), (Kind.STACK_REMOVED, lost)) if stacks}

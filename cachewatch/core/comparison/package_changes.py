@@ -105,8 +105,7 @@ def report_differences(pairs: Mapping[str, SpecSides]) -> Mapping[str, Reported]
     """Return the differences between the two sides of each package.
 
     DeepDiff, which is used here and nowhere else, compares all packages in one call, because each call has a fixed
-    cost. It gets each side, without what is equal, as one mapping, which is flat because DeepDiff copies the path to
-    each difference:
+    cost. Each side is one mapping, without what is equal, and flat because DeepDiff copies the path to each difference:
 
         {(package, "versions", version): {}, ..., (package, "specs", version): {key: count}, ...}
 
@@ -177,7 +176,7 @@ def _path(level: Any) -> list[Any]:
 
 
 class Pair(Struct, frozen=True):
-    """The documents of one package on both sides; None if a side has none."""
+    """The documents of one package on both sides; None for a side without the package."""
 
     package: str
     before: Document | None
@@ -221,7 +220,7 @@ def compare_all(pairs: Iterable[Pair], *, is_pruned: bool = True) -> Iterator[Pa
 
 
 def _prepare(pair: Pair) -> _Prepared | None:
-    """Bring both sides of a package into one form and separate kept specs from the others; None if nothing changed."""
+    """Bring both sides of a package into one form, and separate kept specs from others; None if nothing changed."""
     before, after = pair.before, pair.after
     old, new = (Specs.of({}) if side is None else side.specs for side in (before, after))
     has_hashes = all(side.has_hashes for side in (before, after) if side is not None)

@@ -85,7 +85,7 @@ def items_of(
 
 
 class _ItemsReader:
-    """Divides one change into items, and adds up equal ones."""
+    """Divides one change into items; equal items are added up."""
 
     def __init__(self, change: PackageChange, selection: Selection, values: PackageValues) -> None:
         self._change = change
@@ -127,7 +127,7 @@ class _ItemsReader:
         self._found_stories: dict[Hashable, Story] = {}
 
     def items(self) -> tuple[Items, ...]:
-        """Return the sorted items; the first have the losses, upgrades and downgrades of the package."""
+        """Return the sorted items; the first of them has the losses, upgrades and downgrades of the package."""
         change = self._change
         rebuilt: defaultdict[tuple[str, ...], list[SpecMatch]] = defaultdict(list)  # by the compilers before and after
         for match in change.matches:
@@ -390,7 +390,7 @@ class _ItemsReader:
         )
 
     def _stories(self, before: Signature | None, after: Signature | None) -> Iterator[Story]:
-        """Yield the stories of an item with these signatures, ordered by kind."""
+        """Yield the stories of an item whose signatures are `before` and `after` (None: none), ordered by kind."""
         change = self._change
         if change.status is Status.REMOVED:
             yield Story(kind=StatementKind.PACKAGE_REMOVED, before=_sorted(change.before["versions"]))

@@ -49,7 +49,7 @@ class Merge(Struct, frozen=True):
 
     @property
     def new_names(self) -> NewNames:
-        """The new name of each removed stack; empty if several stacks joined."""
+        """The new name of each removed stack; empty if the packages are in several new stacks."""
         return dict.fromkeys(self.removed, self.joined[0]) if len(self.joined) == 1 else {}
 
 

@@ -60,7 +60,7 @@ class _SeenPackage(Struct, frozen=True, kw_only=True):
 
 
 class Observation(Struct):
-    """The facts about all packages of one tag by which the tag is judged."""
+    """The facts about all packages of one tag that are used to judge the tag."""
 
     items: list[Items] = field(default_factory=list)
     packages: dict[str, _SeenPackage] = field(default_factory=dict)  # that changed
@@ -118,7 +118,7 @@ class Observation(Struct):
         self._note(other.facts)
 
     def moved_stacks(self) -> tuple[set[str], set[str]]:
-        """Return the stacks that no compared package has any more, and those that none had before."""
+        """Return two sets of stacks: those that only the earlier, and those that only the later documents have."""
         there = _stacks_of(self.unchanged)
         had, has = (there.union(*(one.stacks[side] for one in self.packages.values())) for side in (0, 1))
         return had - has, has - had

@@ -49,7 +49,7 @@ _IN_TABLE = (*_CLAUSES, StatementKind.PACKAGE_REMOVED, *LOSSES)
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One row of the table: a package, what happened to it, and where."""
+    """One row of the table: a package, what happened to the package, and where."""
 
     package: str
     change: str
@@ -331,9 +331,9 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
 
 
 def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, has_targets: bool) -> str:
-    """Return the stacks that lost a package, with their systems and, if `has_targets`, their targets, in words.
+    """Return, in words, the stacks that lost a package, with systems and, if `has_targets`, with targets.
 
-    If `is_named`, the heading of the section names systems and targets, so they are left out here.
+    If `is_named`, systems and targets are left out, because the heading of the section names them.
     """
     if any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in group):
         return words.text("sections", "everywhere")

@@ -33,7 +33,7 @@ def install_line(package: str, version: str, *, spec_hash: str = "", platform: s
 
 
 def on_platform(platform: str) -> str:
-    """Return the end of an install command that names `platform`; "" for Linux, which is usual."""
+    """Return the part of an install command that names `platform`; "" for Linux, the usual platform."""
     return "" if platform == _PLATFORM else f" platform={platform}"
 
 
@@ -52,7 +52,7 @@ def target_of(example: Example) -> str:
 
 
 def blank(name: str) -> str:
-    """Return `"${NAME:?}"`, a blank: a shell refuses to run a command with it until readers set the variable."""
+    """Return `"${NAME:?}"`: a shell refuses to run a command with this blank until readers set the variable."""
     return f'"${{{name}:?}}"'
 
 

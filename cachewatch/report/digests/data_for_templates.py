@@ -54,7 +54,7 @@ WHOLE = DigestForm()
 
 
 class Contents:
-    """The sentences and rows of a digest; all forms have parts of them."""
+    """The sentences and rows of a digest, of which each form shows a part."""
 
     def __init__(self, digest: Digest, words: Words) -> None:
         self.words = words
@@ -370,7 +370,7 @@ class DigestPart(Struct):
 
 
 class DigestCollector:
-    """A collector for digests: it keeps versions, examples and the table of changes, but no statements."""
+    """A collector for digests; keeps versions, examples and the table of changes, but no statements."""
 
     def __init__(self, wants: Wants, *, has_table: bool = True) -> None:
         """Collect only changes of kinds that `wants` accepts, and the table of changes only if `has_table`."""

@@ -366,7 +366,7 @@ class Clause:
         return 1 if is_all else len(self.first.packages)
 
     def _much(self, wave: Statement) -> str:
-        """Return the key of the words for how much was rebuilt: everything, nearly (all), counted, or part."""
+        """Return the key of the words for how much a `wave` rebuilt: everything, nearly (all), counted, or part."""
         share = len(wave.packages) / max(1, wave.of_packages)
         if share == 1:
             return "everything"
