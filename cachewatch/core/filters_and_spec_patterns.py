@@ -91,12 +91,12 @@ def is_expression(pattern: str) -> bool:
 
 
 def is_plain(pattern: str) -> bool:
-    """Tell whether `pattern` (without !) is a plain name."""
+    """Tell whether `pattern` (without !) is a plain name, neither a glob nor a regular expression."""
     return not is_expression(pattern) and not re.search(r"[*?\[]", pattern)
 
 
 def matcher(pattern: str) -> Matches:
-    """Return a function that tells whether a name matches `pattern` (without !). Raises UsageError for an invalid one.
+    """Return a function that tells whether a name matches `pattern` (without !). Raises UsageError if this is invalid.
 
     A glob must match the whole name, a regular expression any part of the name.
     """

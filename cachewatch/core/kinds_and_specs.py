@@ -235,7 +235,7 @@ NO_HASH = "-"  # the beginning of the key of a spec whose record has no hash
 
 
 def known_hash(key: str) -> str | None:
-    """Return the hash of a spec, whose key in `Specs` is `key`; None if its record has no hash."""
+    """Return the hash of the spec whose key in `Specs` is `key`; None if the record of this spec has no hash."""
     return None if key.startswith(NO_HASH) else key
 
 

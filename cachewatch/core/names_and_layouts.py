@@ -89,7 +89,7 @@ def is_name(name: bytes) -> bool:
 
 
 def public_mirror(catalogue: str) -> str | None:
-    """Return the URL of Spack's public mirror, with {tag}, if `catalogue` is the public repository; else None."""
+    """Return the URL of Spack's mirror, with {tag} in it, if `catalogue` is the URL of Spack's catalogue; else None."""
     return _PUBLIC_MIRROR if catalogue.removesuffix("/").removesuffix(".git").endswith(_PUBLIC_NAME) else None
 
 

@@ -141,7 +141,7 @@ class _Assignment:
         return _Head(StatementKind.SUSPICIOUS, self.judgement.suspicion)
 
     def _of_stacks(self, left: Set[str], joined: Set[str]) -> _Head | None:
-        """Return the head of a statement on a stack if `left` ones left the tag and `joined` ones joined, or None."""
+        """Return the head of a statement on a stack; None unless all `left` left the tag and all `joined` joined it."""
         if not (left or joined) or not (left <= self._lost and joined <= self._gained):
             return None
         stack = min(left | joined, key=self._ranks.__getitem__)
@@ -150,7 +150,7 @@ class _Assignment:
         return _Head(StatementKind.STACK_REMOVED if stack in self._lost else StatementKind.STACK_ADDED, stack)
 
     def also_about(self, items: Items, counted_in: _Head) -> Iterator[_Head]:
-        """Yield heads of statements on stacks that mention `items`, except `counted_in`, which counts the items."""
+        """Yield heads of statements on stacks that mention `items`, except `counted_in`, where the items count."""
         if self.judgement.whole is None:
             for left, joined in ((items.left & self._lost, frozenset()), (frozenset(), items.joined & self._gained)):
                 for stack in left | joined:
@@ -633,7 +633,7 @@ class RebuiltSpecs(Struct, frozen=True, kw_only=True):
 def with_causes(
     statements: Iterable[Statement], rebuilt: Sequence[RebuiltSpecs], chooses: Callable[[Signature], bool]
 ) -> tuple[Statement, ...]:
-    """Return `statements`, with causes added to those on rebuilds: from `rebuilt` specs that `chooses` accepts."""
+    """Return `statements`; those on rebuilds get the causes in `rebuilt` of specs that `chooses` accepts."""
     chosen = [one for one in rebuilt if chooses(one.signature)]
     return tuple(
         replace(one, causes=_causes_of(one, chosen)) if chosen and one.kind in OF_REBUILDS else one
@@ -642,7 +642,7 @@ def with_causes(
 
 
 def _causes_of(statement: Statement, rebuilt: Iterable[RebuiltSpecs]) -> tuple[CauseCount, ...]:
-    """Return the causes, in `rebuilt`, of the specs of `statement`, most specs first; each spec has one cause."""
+    """Return causes of the specs of `statement`, from `rebuilt`, most specs first; each spec counts for one cause."""
     packages = set(statement.packages)
     takes_copies = statement.kind is StatementKind.REBUILD_WAVE
     own = [one for one in rebuilt if one.package in packages and (takes_copies or not one.is_beside)]

@@ -59,7 +59,7 @@ def version_identity(version: str) -> VersionKey:
 
 
 def agrees(version: str, other: str) -> bool:
-    """Tell whether two texts may be one version: equal in Spack, also if only one has a git reference (git.x=1.2)."""
+    """Tell whether two texts may be one version: equal in Spack, or equal but for a git reference in one of them."""
     one, another = version_identity(version), version_identity(other)
     return one[:3] == another[:3] and one[4] == another[4] and (one[3] == another[3] or not (one[3] and another[3]))
 
@@ -173,7 +173,7 @@ def _is_git(version: str) -> bool:
 
 
 def _parted(version: str) -> tuple[str, str]:
-    """Return the git reference of a version ("" if it has none), and the number that the version has."""
+    """Return the git reference of a version, or "", and the number of the version, which a reference may lack."""
     if not _is_git(version):
         return "", version
     reference, _, number = version.removeprefix("git.").partition("=")

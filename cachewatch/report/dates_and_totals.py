@@ -135,7 +135,7 @@ def tags_named(reports: Sequence[Report]) -> str:
 
 
 def heading(report: Report) -> tuple[str, str]:
-    """Return two texts on `report`: what it compares, with days; and `(revisions, distance)`, or "" for files."""
+    """Return what `report` compares, with days; and `(REVISION -> REVISION, DISTANCE)`, which is "" for files."""
     before, after = report.before, report.after
     if before.revision and after.revision:
         name = " -> ".join(dict.fromkeys(safe_name(side.tag or "") for side in (before, after)))

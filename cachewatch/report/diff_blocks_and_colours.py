@@ -68,7 +68,7 @@ class Palette:
         return (named.sub(lambda found: self.change(*found[0].split(" -> ", 1)), line) for line in lines)
 
     def states(self, line: str) -> str:
-        """Return `line`, of a listing, with coloured states such as `sent`; if it has colours, it is not changed."""
+        """Return `line`, of a listing, with states such as `sent` coloured; a line with colours is not changed."""
         return line if "\x1b" in line else _STATE.sub(lambda found: self.paint(found[0], found.lastgroup or ""), line)
 
 
@@ -112,7 +112,7 @@ _MANY_NAMES = 12  # stacks that are named in one place where there is room
 
 
 class Requested(Struct, frozen=True, kw_only=True):
-    """What a reader asked for: at most so many lines in a section, and kinds of change."""
+    """What a reader asked for: the greatest number of lines in a section, and the kinds of change."""
 
     most: int
     wants: Wants
@@ -453,7 +453,7 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
 
 
 def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    """Yield one block on values that packages gained or lost and no block of `chosen` names; none if all are."""
+    """Yield a block on values that packages gained or lost and no block of `chosen` names; nothing if all are named."""
     # A tag that was added or removed is about all values of its packages.
     own = [one for one in chosen if one.statement.kind not in (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)]
     packages = {package for one in own for package in one.packages}

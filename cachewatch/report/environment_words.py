@@ -62,7 +62,7 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
 
 
 def coverage_json(coverage: Coverage, against: str) -> bytes:
-    """Return `coverage` as one JSON object; `against` describes the cache that was compared."""
+    """Return `coverage` as one JSON object; `against` describes the cache that the environment was compared with."""
     environment = coverage.environment
     values = {
         "schema": SCHEMA,

@@ -201,7 +201,7 @@ def cause_json(cause: Cause) -> dict[str, Any]:
 
 
 def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
-    """Return the causes of rebuilt specs in `found`, each with its specs; each spec counts for one cause only."""
+    """Return the causes of rebuilt specs in `found` with all their specs; each spec is attributed to one cause."""
     return attribute({one.spec.hash: one.causes for one in found if one.causes})
 
 

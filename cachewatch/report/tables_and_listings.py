@@ -193,7 +193,7 @@ _MOST_TARGETS = 40
 def write_listing(
     listed: Sequence[Listed], what: str, form: str, palette: Palette, width: int | None
 ) -> Iterator[bytes]:
-    """Yield `listed` in `form` (text, names, json, csv or markdown); `what`, such as stacks, is its name in JSON."""
+    """Yield `listed` in `form` (text, names, json, csv or markdown); `what` is the name of the list in JSON."""
     columns = listed[0].__struct_fields__ if listed else ()
     rows: list[Row] = list(map(astuple, listed))
     if form == "json":
@@ -211,7 +211,7 @@ def write_listing(
 
 
 def _listing_cell(column: str, value: Cell) -> Cell:
-    """Return `value`, of `column`, for display: cut if it is text; a length for lists but versions and targets."""
+    """Return `value`, of `column`, for display: text is cut; lists, except versions and targets, become lengths."""
     if isinstance(value, tuple) and column not in ("versions", "targets"):
         return len(value)
     return tuple(map(_cut, value)) if isinstance(value, tuple) else _cut(value) if isinstance(value, str) else value

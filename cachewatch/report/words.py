@@ -51,7 +51,7 @@ def _named(count: int, most: int) -> int:
 
 
 def first_of(texts: Sequence[str], most: int = MOST_NAMES, rest: str = " and {:,} more", *, by: str = ", ") -> str:
-    """Return the first `most` texts, joined by `by`; `rest` counts the others, but a single other text is shown."""
+    """Return the first `most` texts, joined by `by`; `rest` counts the others, but one single other text is shown."""
     most = _named(len(texts), most)
     left = len(texts) - most
     return by.join(texts[:most]) + (rest.format(left) if left > 0 else "")

@@ -87,7 +87,7 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
 
 
 def _about(task: Action, needs: Collection[Need], others: Collection[Need]) -> Action:
-    """Return `task` reduced to the builds `needs`; the machines or stacks that it names exclude the builds `others`."""
+    """Return `task` for the builds `needs` alone; it names machines or stacks so that no build in `others` is meant."""
     is_fall = all(need.stack for need in needs)  # these stacks had become older before they lost it
     because = Because.DOWNGRADED if is_fall else Because.PRUNED if task.is_everywhere else task.because
     return replace(task, because=because, needs=tuple(needs), machine=_places(needs, others), is_everywhere=False)
@@ -122,8 +122,8 @@ def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
 def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ...]:
     """Return the packages that readers were asked to require, copy or build (see `known`) and no longer need to.
 
-    Each is paired with "" or, if `actions`, which are the present ones, still name it, with the machines or stacks that
-    have the package again.
+    Each is paired with the machines or stacks that have it again if `actions`, which are the present ones, ask for the
+    package elsewhere, else with "".
     """
     asked = {name for one in (*known.tasks, *known.quiet) if one.is_requirement or one.is_copy for name in one.names}
     asked |= {name for _, verb, name in known.since if verb is Verb.BUILD}
@@ -248,7 +248,7 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
 
 
 def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Action]:
-    """Yield `tasks`, joined if only packages differ; `others` become the packages in `asked` that are settled."""
+    """Yield `tasks`; join tasks that differ only in packages. Their `others` become settled packages of `asked`."""
 
     def apart(one: Action) -> Action:
         return replace(one.only(()), others=() if one.because in LASTING else one.others)
@@ -397,7 +397,7 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
 
 
 def _moved_to(statement: Statement) -> str:
-    """Return, in words, the systems or targets to which packages moved that are gone elsewhere; "" if none is."""
+    """Return, in words, the systems or targets to which a migration moved lost packages; "" if there are none."""
     is_migration = statement.kind is StatementKind.MIGRATION
     gone = [lost for lost in statement.losses if lost.loss and lost.loss.loss_class is LossClass.GONE and is_migration]
     now = {on for lost in gone for on, _ in lost.moved_to if on.partition(" (")[0] in statement.after}

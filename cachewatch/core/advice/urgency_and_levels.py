@@ -250,7 +250,7 @@ def _order(action: Action) -> tuple[object, ...]:
 
 
 def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has_environment: bool) -> Iterator[Fact]:
-    """Yield facts of `tags`, one for equal statements; omit new or gone `pins`, and turnover if `has_environment`."""
+    """Yield facts of `tags`, one for equal statements; omit new or gone `pins` and, if `has_environment`, turnover."""
     of_pins = {(StatementKind.TAG_REMOVED if pin.is_gone else StatementKind.TAG_ADDED, pin.tag) for pin in pins}
     same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag in tags:

@@ -307,7 +307,7 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
         return bool(self.new or self.change.added or self.change.restored)
 
     def of(self, wanted: LossClass, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
-        """Return binaries of class `wanted`: all (None), those that newly became worse (True), or the others."""
+        """Return binaries of class `wanted`; `is_new`: True: only those newly worse, False: only others, None: all."""
         found = self.by_class.get(wanted, ())
         return tuple(one for one in found if is_new is None or (key_of(one) in self.new) is is_new)
 

@@ -205,7 +205,7 @@ class Remembered(Struct, frozen=True):
         return tuple(one for one in self.facts if isinstance(one, OpenAction))
 
     def repeats_advice(self, still_open: Iterable[Action], now: datetime) -> bool:
-        """Tell whether `still_open` has lasting advice, and the last one was 28 days before `now` or earlier."""
+        """Tell whether `still_open` has lasting advice, last given 28 days before `now` or earlier."""
         said = [each.last_repeated for each in self.actions if each.verb in _LASTING]
         return bool(said) and any(each.verb in _LASTING for each in still_open) and max(said) <= now - A_MONTH
 
@@ -236,7 +236,7 @@ class Remembered(Struct, frozen=True):
         return Remembered(tuple(fact for fact in self.facts if fact.key not in others))
 
     def learned(self, facts: Iterable[Memory]) -> "Remembered":
-        """Return these facts and the `facts` of a new digest; facts with equal keys are merged into one."""
+        """Return the remembered facts with `facts` of a new digest added; facts with equal keys are merged into one."""
         known = {one.key: one for one in self.facts}
         for one in facts:
             known[one.key] = merged(known.get(one.key), one)

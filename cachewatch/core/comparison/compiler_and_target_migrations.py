@@ -48,7 +48,7 @@ class PackageValues(Struct, frozen=True):
 
 
 def held_by(signature: Signature | None, by_stack: Mapping[str, frozenset[Attribute]]) -> frozenset[Attribute]:
-    """Return those values that `signature` has and `by_stack` lists for one of its stacks; none if it is None."""
+    """Return the values of `signature` (none for None) that `by_stack` lists for one of the stacks of `signature`."""
     if signature is None or not by_stack:
         return frozenset()
     own = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)

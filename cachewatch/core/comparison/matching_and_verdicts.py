@@ -130,8 +130,8 @@ def _newest_first(counts: BySignature) -> BySignature:
 def _take(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, key_of_new: Key) -> Iterator[SpecMatch]:
     """Yield matches of `vanished` with `new` signatures, in the order of both, and subtract the matches from both.
 
-    Two match if `key` of the old one equals `key_of_new` of the new one. Matches get the `kind`; instead of UPGRADED,
-    they get DOWNGRADED if versions fall, and do not match if versions neither rise nor fall.
+    An old and a new signature match if `key` of the old equals `key_of_new` of the new. Matches get the `kind`; with
+    UPGRADED, matches become DOWNGRADED if the version falls, and are left out if the version neither rises nor falls.
     """
     if not vanished or not new:
         return
@@ -165,7 +165,7 @@ def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: BySign
 def _take_nearest(
     kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, values: Callable[[Signature], tuple[str, ...]]
 ) -> Iterator[SpecMatch]:
-    """Yield matches with equal `key`, fewest differing `values` first; subtract the matches from both counts."""
+    """Yield matches with equal `key`, fewest differing `values` first; subtract matches from `vanished` and `new`."""
 
     def differing(pair: tuple[Signature, Signature]) -> tuple[object, ...]:
         # The order is the same whichever side is first.
@@ -423,7 +423,7 @@ def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]
 def seen_in_stacks(
     matches: Iterable[SpecMatch], gone: Unpaired, new: Unpaired, sees: Callable[[str], bool]
 ) -> tuple[tuple[SpecMatch, ...], Unpaired, Unpaired]:
-    """Return the arguments; as rebuilt, match specs that differ only in stacks for which `sees` returns False."""
+    """Return all three, with specs matched as rebuilt that differ only in stacks for which `sees` returns False."""
 
     def seen(one: Signature) -> Signature:
         return replace(one, stacks=tuple(filter(sees, one.stacks)))
@@ -539,7 +539,7 @@ def count_specs(
     after: int,
     unreferenced: int,
 ) -> SpecCounts:
-    """Count specs by kind of match and by class; `before`, `after` and `unreferenced` are copied to the result."""
+    """Return the numbers of specs by kind of match and by class; `before`, `after`, `unreferenced` are only copied."""
     by_kind: Counter[str] = Counter()
     by_class: Counter[str] = Counter()
     entered, left = (sum(getattr(kept, name) for kept in restacked) for name in ("entered", "left"))

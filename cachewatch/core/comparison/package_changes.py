@@ -244,7 +244,7 @@ def _prepare(pair: Pair) -> _Prepared | None:
 
 
 def _side(document: Document | None, specs: Specs, own: Specs) -> SpecSide | None:
-    """Return a side of a package that has `specs`, of which `own` are on no other side; None if `document` is None."""
+    """Return a side of a package with `specs`, of which the other side lacks `own`; None if `document` is None."""
     if document is None:
         return None
     return SpecSide(document.facts if specs is document.specs else facts_of(specs.counts), own.counts)
@@ -325,7 +325,7 @@ def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> P
 
 
 def _known(facts: Mapping[str, Delta], sides: SpecSides) -> Mapping[str, Delta]:
-    """Return `facts` without compilers on one side if the other side has specs that do not name their compiler."""
+    """Return `facts` without compilers that only one side names, if the other has specs without a named compiler."""
     added, removed = (
         ()
         if other is None or NO_COMPILER in other.facts["compilers"]

@@ -254,7 +254,7 @@ class _ItemsReader:
         )
 
     def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
-        """Return the story that `new` replaced `old` with another system or platform in all stacks; None if not.
+        """Return the story that `new` replaced `old` with another system or platform in all stacks, or None.
 
         `own` is the class of the spec that is being added: of `old` if it is a class of removed specs, else of `new`.
         """
@@ -331,7 +331,7 @@ class _ItemsReader:
                     total.kinds.add(kind)
 
     def _even(self, signature: Signature | None, stacks: Set[str]) -> frozenset[str]:
-        """Return which of `stacks` have as many builds as before that equal `signature`, apart from stacks."""
+        """Return those of `stacks` that have as many builds like `signature`, apart from stacks, as before."""
         alike = signature and replace(signature, stacks=())
         return frozenset(stack for stack in stacks if self._more_copies[alike, stack] == 0)
 
@@ -634,12 +634,12 @@ class _ItemsReader:
         return Story(kind=StatementKind.WIDENED, before=named, after=signature.versions, remaining=remaining)
 
     def _kept(self, values: Iterable[str], stacks: tuple[str, ...], versions: tuple[str, ...]) -> tuple[str, ...]:
-        """Return which of `values`, compilers and variants, the later specs of `versions` in `stacks` have."""
+        """Return which of `values` (compilers and variants) later specs of `versions` in `stacks` have."""
         has = self._others(None, stacks, versions, is_before=True)
         return tuple(value for value in values if value in has["variants"] or value in has["compilers"])
 
     def _built_in(self, signature: Signature, *, is_before: bool) -> int:
-        """Return how many different builds with the versions of `signature` its places have (`is_before`: had)."""
+        """Return how many different builds of its versions the places of `signature` have or, if `is_before`, had."""
         side = self._change.specs_before if is_before else self._change.specs_after
         alike = (one for one in side.counts if one.versions == signature.versions)
         return len({replace(one, stacks=()) for one in alike if not one.places.isdisjoint(signature.places)})

@@ -58,8 +58,8 @@ def merges_of(
 ) -> tuple[Merge, ...]:
     """Return which of the `lost` and `gained` stacks of a tag were merged or renamed.
 
-    `moved` has, for each package, its machines in the stacks that it left and in those that it joined. Removed stacks
-    whose packages are in the same new stacks are one merge.
+    `moved` has, for each package, its machines in stacks that the package left, and in stacks that it joined. Removed
+    stacks whose packages are in the same new stacks are one merge.
     """
     left = {stack: {name: had[stack] for name, (had, _) in moved.items() if stack in had} for stack in sorted(lost)}
     joined = {stack: {name: has[stack] for name, (_, has) in moved.items() if stack in has} for stack in gained}

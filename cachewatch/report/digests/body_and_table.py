@@ -146,7 +146,7 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
 
 
 def lacked(statements: Sequence[Statement], words: Words) -> str:
-    """Return what a snapshot lacks: packages that are gone or older, then packages of gone stacks; "" if nothing."""
+    """Return what a snapshot lacks: packages that are gone, that are only older, and last those of gone stacks."""
     whole, losses = removed_packages(statements), [lost for one in statements for lost in one.losses]
     with_stacks: dict[str, list[str]] = {}
     for one in statements:
@@ -172,7 +172,7 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
 
 
 def _rest(digest: Digest) -> list[Statement]:
-    """Return the statements that are only counted, except on new snapshots, and except news on silenced packages."""
+    """Return the statements that are only counted, without those on new snapshots and news on silenced packages."""
     snapshots, turned_over = (
         {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == kind for tag in one.tags}
         for kind in ("snapshot", StatementKind.TURNOVER)

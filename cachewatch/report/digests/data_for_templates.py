@@ -68,7 +68,7 @@ class Contents:
 
 
 def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, contents: Contents | None = None) -> Data:
-    """Return `digest` as plain data within the limits of `form`. `clean` makes text safe; `contents`: None to make."""
+    """Return `digest` as plain data, limited by `form`; `clean` makes text safe; `contents` are made if None."""
     contents = contents or Contents(digest, words())
     made = _Maker(digest, form, clean, contents.words)
     assessment = digest.assessment

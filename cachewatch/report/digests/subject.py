@@ -98,7 +98,7 @@ class Clause:
         return self._items(says_staying=True)
 
     def _items(self, *, says_staying: bool, says_where: bool = False, most: int = 2) -> list[str]:
-        """Return packages in words; `says_staying`, `says_where`: with old versions, stacks; `most` limits names."""
+        """Return the packages in words, with old versions that stay, or stacks, if asked for; `most` limits names."""
         item = self._words.text(self.path, "item")
         items = []
         for fact in self.facts:
@@ -544,7 +544,7 @@ def title(digest: Digest, words: Words) -> str:
 
 
 def _is_named(clause: Clause, text: str, digest: Digest) -> bool:
-    """Tell whether `clause` is a list of which the subject `text` names all items (for an environment: packages)."""
+    """Tell whether `clause` is a list and the subject `text` has all its items (for an environment: packages)."""
     if not clause.is_list or digest.environment is None:
         return clause.is_list and all(item in text for item in clause.items)
     return clause.packages.issubset(re.findall(r"[^\s,;:]+", text))

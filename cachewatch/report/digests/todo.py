@@ -353,7 +353,7 @@ def still_open(digest: Digest, words: Words) -> list[str]:
 
 
 def _branch(action: Action, digest: Digest, words: Words) -> str:
-    """Return the branch that `action` is about, for readers who pin a snapshot; "" if it need not be named."""
+    """Return the branch of `action`, to name it to readers who pin a snapshot; "" if it need not be named."""
     is_other = action.because in ENVIRONMENT or action.verb in (*PINNED, Verb.WAIT) or is_snapshot(action.tag)
     return "" if is_other or not digest.pinned else tag_name(digest, action.source, action.tag, words)
 
@@ -581,7 +581,7 @@ def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OP
 
 
 def widened(task: Action, digest: Digest) -> Action:
-    """Return `task`, on lock files before a day. If `digest` makes all lock files outdated, use its day instead."""
+    """Return `task`, on lock files made before its day; with the day of `digest` if that outdates all lock files."""
     old, rebuilt = _old_and_rebuilt(digest)
     tags = {(tag.source, tag.report.tag) for tag in _same_tags(digest)}
     is_all = rebuilt and not (old or digest.assessment.due) and tags == {(task.source, task.tag)}
