@@ -94,9 +94,9 @@ def _about(task: Action, needs: Collection[Need], others: Collection[Need]) -> A
 
 
 def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[Need, ...]]:
-    """Return two groups of the builds of `task`: those that still need it, and those in places where none needs it.
+    """Return two groups of builds of `task`: those still needed, and those in places where none is needed any more.
 
-    Builds of the first group that are in renamed stacks get the new names of these.
+    Builds of the first group that are in renamed stacks get the new names of these stacks.
     """
     standing = {need: known.left.get((task.source, task.tag, need)) for need in task.needs}  # None if it is unchanged
     now = {need: need if found is None else found.need for need, found in standing.items()}

@@ -178,9 +178,8 @@ def judge_losses(
 ) -> tuple[Mapping[Place, Loss], tuple[MachineLoss, ...]]:
     """Return the loss of each lost place, and the machines lost by places that keep other builds.
 
-    `judged` has the verdicts on places; `before`, the earlier signatures, each with its number of specs; `after`, the
-    later ones; `restacked`, the kept specs whose stacks changed. `is_pruned`: will specs that no stack builds be
-    removed?
+    `judged` has the verdicts on places, `before` (with numbers of specs) and `after` the signatures of both states, and
+    `restacked` the kept specs whose stacks changed. `is_pruned`: will specs that no stack builds be removed?
     """
     lost: dict[Place, set[_System]] = {}
     for place, one in judged.items():
