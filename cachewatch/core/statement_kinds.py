@@ -118,7 +118,8 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     kind: what happened.  places: where it happened.  before, after: versions, or compilers, systems and variants; of a
     gained place, `before` are the versions of builds that are not selected.
     stays: of an upgrade, the old versions that are still in the tag, each with a place, unless it is the newest of a
-    stack that is behind; of a downgrade, the new versions with places that had them before.
+    stack that is behind; of a downgrade, the new versions with places that had them before; of other compilers and
+    variants, those that builds of the same versions keep, each with a stack (and no target).
     outside: the pairs in `stays` of which no build is selected.
     behind: of an upgrade, each selected stack whose newest version is older than the new one, with that version.
     of_stacks: of an up- or downgrade, the number of selected stacks that have selected builds of the package now.

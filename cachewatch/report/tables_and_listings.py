@@ -226,6 +226,7 @@ _NO_STACK = "(no stack)"
 _EMPTY = "A stack with 0 specs is in the catalogue's list of stacks, but the tag has no spec of it."
 _LISTED = "Stacks are counted as the catalogue lists them; `cachewatch stacks` says which have specs."
 _SHARED = "Specs that several stacks share are counted in each of them."
+_SHARED_MATCHING = "Only specs that match are counted; those that several stacks share, in each of them."
 
 Cells = Counter[tuple[str, str, str]]  # version, stack, target
 
@@ -245,10 +246,15 @@ def render_inventory(shown: "ShownPackage", *, palette: Palette, width: int | No
         notes = {
             "!  the last copy of this version in this stack for this target": bool(last),
             "U  unreferenced: no stack builds these any more: they may be pruned at any time": is_pruned and is_unbuilt,
-            _SHARED: is_shared,
+            _SHARED: is_shared and not shown.counts,
+            _SHARED_MATCHING: is_shared and bool(shown.counts),
         }
         if any(notes.values()):
-            marked = (palette.paint(note, "" if note == _SHARED else _MAY_GO) for note in notes if notes[note])
+            marked = (
+                palette.paint(note, "" if note in (_SHARED, _SHARED_MATCHING) else _MAY_GO)
+                for note in notes
+                if notes[note]
+            )
             yield from fitted(["", *marked], width)
 
 

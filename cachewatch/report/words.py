@@ -148,7 +148,9 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     if story.kind is StatementKind.UNREFERENCED and before and set(story.before) <= set(story.remaining):
         text = words().say(story.kind, "others_stay", before=before)
     if story.kind is StatementKind.RECONFIGURED and story.remaining:
-        whose = f" for {new}" if new else ""
+        keeping = {place.stack for _, place in story.stays}
+        is_in_all = not keeping or line.stacks <= keeping
+        whose = f" for {new}" if new else "" if is_in_all else f" in {stacks_named(keeping, most)}"
         text += f" ({_compilers(story.remaining)} {'stays' if len(story.remaining) == 1 else 'stay'}{whose})"
     return ", ".join(filter(None, (text, moved if story.kind is not StatementKind.PLACE_LOST else "")))
 

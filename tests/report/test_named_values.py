@@ -210,6 +210,10 @@ def test_what_another_build_keeps_stays(run: Run, tmp_path: Path) -> None:
     new = record(3, compiler="gcc@12.1.0")
     assert "gcc@11.4.0 -> gcc@12.1.0 (gcc@11.4.0 stays) +1 -1" in told(run, tmp_path, records([1, 2]), [record(1), new])
     assert "gcc@11.4.0 -> gcc@12.1.0 +1 -1" in told(run, tmp_path, records([1]), [new])
+    shared, kept = record(1, stacks=["a", "b"]), record(2, stacks=["b"])
+    both = record(3, compiler="gcc@12.1.0", stacks=["a", "b"])
+    said = told(run, tmp_path, [shared, kept], [both, kept])
+    assert "gcc@11.4.0 -> gcc@12.1.0 (gcc@11.4.0 stays in b) +1 -1 in a, b" in said
     old = [record(1, stacks=["a"]), record(2, stacks=["a", "b"])]  # in a, which the second one leaves, none stays
     came = [record(number, compiler="gcc@12.1.0", stacks=["a"]) for number in (3, 4)]
     said = told(run, tmp_path, old, [record(2, stacks=["b"]), *came])

@@ -251,7 +251,7 @@ def test_another_compiler_and_another_variant_at_once_are_one_row(run: Run, tmp_
     after = [record(n, stacks=both, compiler="gcc@14", variants=["+mpi", x]) for n, x in ((3, "+x"), (4, "~x"))]
 
     told = said(run, tmp_path, {"zlib": [*before, stays]}, {"zlib": [*after, stays]})
-    assert "zlib gcc@13, ~mpi -> gcc@14, +mpi (gcc@13, ~mpi stay) +2 -2 in cpu, rocm" in told
+    assert "zlib gcc@13, ~mpi -> gcc@14, +mpi (gcc@13, ~mpi stay in cpu) +2 -2 in cpu, rocm" in told
     told = said(run, tmp_path, {"zlib": [*before, stays]}, {"zlib": [*after, stays]}, "--stack", "rocm")
     assert "zlib gcc@13, ~mpi -> gcc@14, +mpi +2 -2 in rocm" in told
 
@@ -346,6 +346,8 @@ def test_totals_of_stacks_say_that_they_share_specs(run: Run, tmp_path: Path) ->
 
     assert note in run("show", tmp_path / "zlib.md").output.splitlines()
     assert note in run("stacks", "--repo", tmp_path).output.splitlines()
+    matching = "Only specs that match are counted; those that several stacks share, in each of them."
+    assert matching in run("show", "zlib stack=b", "--repo", tmp_path).output.splitlines()
     assert note not in run("stacks", "--repo", tmp_path, "--format", "csv").output
     (tmp_path / "zlib.md").write_bytes(document([record(1, stacks=["a"])]))
     assert note not in run("show", tmp_path / "zlib.md").output

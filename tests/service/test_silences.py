@@ -176,7 +176,7 @@ def test_what_happened_to_a_stack_is_told_without_what_is_silenced(tmp_path: Pat
         {f"p{n}": [record(n, stacks=["e4s", *(more if n < 6 else [])])] for n in range(20)} for more in (["hep"], [])
     )
     text = mail(begun(tmp_path, [catalogue(old | {"llvm": [record(9, stacks=["hep"])]}), catalogue(new)], SILENT))
-    assert "Stack hep was removed (the catalogue does not say why); 6 packages are built by e4s as well." in text
+    assert "Stack hep was removed (the catalogue does not say why); 6 packages keep their binaries in e4s." in text
     assert "1 package hidden by the silence quiet" in text
     assert "llvm" not in text
 

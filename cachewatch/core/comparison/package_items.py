@@ -172,10 +172,23 @@ class _ItemsReader:
         elif kind is StatementKind.RECONFIGURED:
             old = _unlike(before, after)
             having = {has: self._kept(old, before.stacks, (has,)) for has in self._change.after["versions"]}
-            own = self._kept(old, before.stacks, before.versions)
+            keeping = {
+                (value, Place(stack, ""))
+                for stack in before.stacks
+                for value in self._kept(old, (stack,), before.versions)
+                if self._sees(stack)
+            }
+            own = tuple(value for value in old if any(value == kept for kept, _ in keeping))
             stays = own or tuple(value for value in old if any(value in kept for kept in having.values()))
             others = () if own else _sorted(version for version, kept in having.items() if kept)
-            story = Story(kind=kind, before=old, after=_unlike(after, before), versions=others, remaining=stays)
+            story = Story(
+                kind=kind,
+                before=old,
+                after=_unlike(after, before),
+                versions=others,
+                remaining=stays,
+                stays=frozenset(keeping),
+            )
         elif kind is StatementKind.MOVED:
             story = self._story_of_moved(after)
             kinds |= kinds_of_stacks(before, after) | ({Kind.UNREFERENCED} if not after.stacks else set())
