@@ -125,9 +125,9 @@ def assess(
     actions += not_asked_yet((part for one in looks for part in divided(one, tags)), asked_before)
     actions = [each for action in actions for each in dated(action, known)]
     actions = [with_asked(one, tasks) for one in actions]
-    # Who is to require a package need not be asked to keep it.
+    # Who is to require a package need not be asked to keep it, unless what went now is older than that.
     required = [one for one in tasks if one.is_requirement]
-    actions = [one for one in actions if one.is_requirement or not any(task.covers(one) for task in required)]
+    actions = [one for one in actions if one.is_requirement or not any(task.settles(one) for task in required)]
     actions += environment_actions(own, tags, is_new=True)  # not dated, because these became worse now
     tasks = [without_asked_again(task, actions) for task in tasks]
     tasks, before = (

@@ -10,7 +10,7 @@ from cachewatch.core.advice.environment_coverage import CoverageChange, Nearest,
 from cachewatch.core.kinds_and_specs import LossClass, Outside
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import LOSSES, OwnedLoss, Statement, packages_of
-from cachewatch.core.versions_spellings_targets import sorted_versions
+from cachewatch.core.versions_spellings_targets import is_newer, sorted_versions
 
 
 class Verb(StrEnum):
@@ -224,6 +224,13 @@ class Action(Struct, frozen=True, kw_only=True):
             any((one.package, os, one.target, one.stack or "any") in own for os in ("", one.os)) for one in task.needs
         )
         return self.machine in ("", task.machine) or is_there
+
+    def settles(self, task: "Action") -> bool:
+        """Tell whether users of all builds of `task` are asked by this action, too: none is of an older version."""
+        asked = {(one.package, one.version) for one in self.needs}
+        lost = {(one.package, one.version) for one in task.needs}
+        is_older = any(name == own and is_newer(had, went) for name, went in lost for own, had in asked)
+        return self.covers(task) and not is_older
 
     @property
     def is_copy(self) -> bool:
