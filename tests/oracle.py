@@ -247,12 +247,9 @@ def pair_off(vanished: Specs, came: Specs, verdicts: dict[Any, Any], *, is_blind
 
     def replaces(before: Spec, after: Spec) -> bool:
         found = [verdicts[stack, before["target"]] for stack in before["stacks"]]
-        return bool(found) and all(
-            how in ("upgraded", "downgraded")
-            and {*before["versions"]} <= had - has
-            and {*after["versions"]} <= has - had
-            for had, has, how in found
-        )
+        old, new = {*before["versions"]}, {*after["versions"]}
+        is_so = [how in ("upgraded", "downgraded") and old <= had - has and new <= has - had for had, has, how in found]
+        return bool(is_so) and all(is_so)
 
     for left_out in RUNGS:
         if left_out == ("stacks",):

@@ -404,8 +404,7 @@ def test_a_terminated_command_leaves_nothing(sides: tuple[Path, Path], tmp_path:
 _COUNTED = """
 import atexit, sys
 from cachewatch.__main__ import main
-def ours():
-    return [name for name, each in sys.modules.items() if name.startswith("cachewatch") and not each.__file__.endswith("__init__.py")]
+ours = lambda: [name for name, each in sys.modules.items() if name[:10] == "cachewatch" and each.__file__[-12:] != "/__init__.py"]
 atexit.register(lambda: print(len(ours()), "git" in sys.modules, file=sys.stderr))
 main()
 """
@@ -419,12 +418,9 @@ def test_commands_load_few_modules(sides: tuple[Path, Path], tmp_path: Path) -> 
         f"channels: {{box: {{type: maildir, from: a@example.org, path: {tmp_path}/box}}}}\n"
         "subscriptions: {all: {when: each revision, to: [b@example.org], changes: [all], channels: [box]}}\n"
     )
-    for most, loads_git, arguments in (
-        (40, "False", ["diff", *sides]),
-        (100, "True", ["once", "--config", tmp_path / "c.yaml"]),
-    ):
+    for most, loads_git, arguments in ((40, "False", ("diff", *sides)), (100, "True", ("once", "--config", "c.yaml"))):
         command = [sys.executable, "-c", _COUNTED, *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, check=True, text=True)
+        done = subprocess.run(command, capture_output=True, check=True, text=True, cwd=tmp_path)
         number, has_git = done.stderr.split()[-2:]
         assert (int(number) <= most, has_git) == (True, loads_git), done.stderr
     assert len(list((tmp_path / "box/new").iterdir())) == 1

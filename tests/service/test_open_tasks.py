@@ -50,10 +50,7 @@ def test_what_no_stack_built_is_pruned_for_those_who_select_a_stack(made: Made) 
     assert back.startswith("To do If you required two, as an earlier mail asked: a version at least as new is there")
     assert "config remove packages:two:require" in back
     assert "copy" not in back
-    assert (
-        "Still open in mails since 3 June: if you use one for x86_64_v3: require one@1.0 before you re-concretize."
-        in back
-    )
+    assert "Still open in mails since 3 June: if you use one for x86_64_v3: require one@1.0 before" in back
     assert last.startswith("To do If you required one, as an earlier mail asked: a version at least as new is there")
 
 
@@ -312,10 +309,7 @@ def test_an_older_version_in_one_stack_stays_advice_while_others_have_the_newer_
     states[2] |= {"other": in_ml(5)}
     asked, later, back = weeks(made, CONFIG, *states)
     assert "If you use mpi for ml: keep it where it is installed, and require mpi@5.8 or newer" in asked
-    assert (
-        "open in mails since 2 June: if you use mpi for ml: keep it where it is installed, and require mpi@5.8 or"
-        in later
-    )
+    assert "open in mails since 2 June: if you use mpi for ml: keep it where it is installed, and" in later
     assert "Still open" not in back
 
 
@@ -460,9 +454,7 @@ def test_a_requirement_of_a_stack_lasts_when_it_loses_the_package(made: Made) ->
     states = [many(20) | {"mpi": found} for found in (hep[0] + in_ml(9), hep[1] + in_ml(9), in_ml(9))]
     older, lost, back = weeks(made, CONFIG, *states, many(20) | {"mpi": in_ml(8, versions=["1.13"])})
     assert "If you use mpi for hep: keep it where it is installed, and require mpi@1.13 or newer" in older
-    assert (
-        "Still open in mails since 2 June: if you use mpi for hep: keep it where it is installed, and require" in lost
-    )
+    assert "Still open in mails since 2 June: if you use mpi for hep: keep it where it is installed, and" in lost
     assert "To do If you use mpi for x86_64_v3: keep it where it is installed. develop has nothing as new" in lost
     assert "If you required mpi" not in lost
     assert "If you required mpi, as an earlier mail asked: a version at least as new is there" in back

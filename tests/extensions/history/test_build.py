@@ -1,14 +1,17 @@
 """The index says of every revision what its documents say, however it came to be."""
 
 import os
+import re
 import signal
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
+from conftest import Run
 from indexes import Catalogue, build, by_brute_force, commits_of, dump, without_messages, write
 from upstream import git
 
@@ -17,6 +20,8 @@ from cachewatch.extensions.history import build as engines
 from cachewatch.extensions.history.build import bring_up_to_date, on_cluster, transaction
 from cachewatch.extensions.history.schema_and_location import open_for_writing
 from cachewatch.extensions.history.versions_and_intervals import IndexedDocument
+from cachewatch.git import remote_urls_and_fetching
+from cachewatch.git.git_processes import Git
 from cachewatch.git.local_repository import Repository
 
 
@@ -133,3 +138,29 @@ def test_a_cluster_with_a_killed_worker(catalogue: Path, tmp_path: Path, monkeyp
 
         bring_up_to_date(repository, tmp_path / "dask.db", engine)  # type: ignore[arg-type]
     assert dump(tmp_path / "dask.db") == serial
+
+
+def test_what_is_absent_is_fetched_in_few_goes(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clone without file contents says so first; the index is the same."""
+    nights = Catalogue(3)
+    folder = write(tmp_path / "c.git", [nights.night() for _ in range(20)], seed=3)
+    for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
+        git(folder, "config", key, "true")
+    fetches: list[int] = []
+    inner = Git.ask
+
+    def noting(git: Git, arguments: Iterable[str], lines: Iterable[str] = (), **values: Any) -> Any:
+        arguments, lines = list(arguments), list(lines)
+        if "fetch" in arguments and "--stdin" in arguments:
+            fetches.append(len(lines))
+        return inner(git, arguments, lines, **values)
+
+    monkeypatch.setattr(Git, "ask", noting)
+    monkeypatch.setattr(remote_urls_and_fetching, "_MOST", 10)
+    said = r"this clone lacks ([\d,]+) versions of documents, which are fetched now and stay in it"
+    told = re.search(said, run("history", "build", "--repo", f"file://{folder}", "--db", tmp_path / "h.db").error_of(0))
+
+    assert told
+    assert fetches == [10] * (int(told[1]) // 10) + [int(told[1]) % 10] * bool(int(told[1]) % 10)
+    assert dump(tmp_path / "h.db") == build(folder, tmp_path / "whole.db")
+    assert "lacks" not in run("history", "build", "--repo", f"file://{folder}", "--db", tmp_path / "again.db").error
