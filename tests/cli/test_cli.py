@@ -404,8 +404,8 @@ def test_a_terminated_command_leaves_nothing(sides: tuple[Path, Path], tmp_path:
 _COUNTED = """
 import atexit, sys
 from cachewatch.__main__ import main
-ours = lambda: [name for name, each in sys.modules.items() if name[:10] == "cachewatch" and each.__file__[-12:] != "/__init__.py"]
-atexit.register(lambda: print(len(ours()), "git" in sys.modules, file=sys.stderr))
+ours = lambda name: name[:10] == "cachewatch" and sys.modules[name].__file__[-12:] != "/__init__.py"
+atexit.register(lambda: print(len(list(filter(ours, sys.modules))), "git" in sys.modules, file=sys.stderr))
 main()
 """
 

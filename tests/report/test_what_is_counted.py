@@ -28,7 +28,6 @@ def test_specs_of_two_stacks_count_once_and_belong_to_both(
     """Each stack is named with all of its packages, though only one of them counts the specs that they share."""
     said = compared(run, tmp_path, before, after)
     counted, shared = [block for block in said.split("\n\n") if "STACK" in block]
-
     assert f"3 packages, {sign}3" in counted
     assert "3 packages\n" in shared
     assert "3 more of its specs are counted in another statement" in shared
@@ -51,6 +50,7 @@ def test_nothing_replaces_what_is_gone_with_a_stack(run: Run, tmp_path: Path) ->
 
 NEWER, OLDER = record(1, versions=["1.2"]), record(2, versions=["1.1"])
 SEVERAL = [{"zlib": [record(5, versions=["1.2.1"]), record(n, versions=["1.2.1", "1.2.2"][2 - n :])]} for n in (1, 2)]
+BOTH = {"p0": [record(0, stacks=["e4s", "gpu"]), record(5, stacks=["gpu"])]}
 GPU = [
     {f"p{n}": [record(n, stacks=[*own, "ml"]), record(10 + n, stacks=own), record(20 + n)] for n in range(3)}
     for own in (["gpu"], [])
@@ -99,9 +99,10 @@ def test_what_is_said_of_two_states(run: Run, tmp_path: Path, case: str) -> None
 
 
 def test_two_tags_are_both_named_where_numbers_are_asked_for(run: Run, tmp_path: Path) -> None:
-    """The heading of --stat names what is compared."""
-    repository = history(tmp_path / "r.git", catalogue(ONE) | catalogue(ONE | OTHER, "v1"))
+    """The heading of --stat names what is compared. A place whose tag keeps one of two equal binaries has that one."""
+    repository = history(tmp_path / "r.git", catalogue(ONE) | catalogue(ONE | OTHER, "v1") | catalogue(BOTH, "v2"))
     assert run("diff", "HEAD:develop", "HEAD:v1", "--stat", "--repo", repository).output.startswith("develop -> v1")
+    assert "e4s builds an equal one" in run("diff", "HEAD:v2", "HEAD:v1", "--package=p0", "--repo", repository).output
 
 
 def test_a_log_names_the_stacks_of_an_upgrade(run: Run, tmp_path: Path) -> None:
@@ -116,7 +117,6 @@ def test_a_path_keeps_its_letters(run: Run, tmp_path: Path) -> None:
     """Paths that the user typed are no names of strangers."""
     (content,) = catalogue(ONE).values()
     files = [write(tmp_path, {name: content}) / name for name in ("für.md", "nach.md")]
-
     assert f"{files[0]} -> {files[1]}" in " ".join(run("diff", *files).output.split())
 
 

@@ -109,7 +109,7 @@ class _Remains:
         built = [kept.after for kept in same if kept.after.stacks]
         # Else some of the binaries are gone, and those that are left are their equals.
         is_whole = all(len(self._kept.get(signature, ())) == self._before[signature] for signature in lost)
-        if (built and is_whole) or (same and not self._is_pruned):
+        if same and is_whole and (built or not self._is_pruned):
             return Loss(loss_class=LossClass.KEPT, version=version, stacks=_stacks(built))
         others = there.get(version, {})
         if variants in others:
@@ -120,6 +120,8 @@ class _Remains:
             return Loss(
                 loss_class=LossClass.EQUAL, version=version, stacks=_stacks(equal), target=other_target, compiler=named
             )
+        if same and not self._is_pruned:
+            return Loss(loss_class=LossClass.KEPT, version=version, stacks=_stacks(built))
         if same:
             going = tuple(sorted((Spec(kept.hash, kept.after) for kept in same), key=lambda one: one.hash))
             return Loss(loss_class=LossClass.GOING, version=version, builds=going)

@@ -159,7 +159,6 @@ def test_what_is_absent_is_fetched_in_few_goes(run: Run, tmp_path: Path, monkeyp
     monkeypatch.setattr(remote_urls_and_fetching, "_MOST", 10)
     said = r"this clone lacks ([\d,]+) versions of documents, which are fetched now and stay in it"
     told = re.search(said, run("history", "build", "--repo", f"file://{folder}", "--db", tmp_path / "h.db").error_of(0))
-
     assert told
     assert fetches == [10] * (int(told[1]) // 10) + [int(told[1]) % 10] * bool(int(told[1]) % 10)
     assert dump(tmp_path / "h.db") == build(folder, tmp_path / "whole.db")
