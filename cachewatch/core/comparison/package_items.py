@@ -565,7 +565,8 @@ class _ItemsReader:
         )
         # Usual machines are not named with an upgrade, and so stacks that had the version before do not matter to them.
         is_usual = any(runs(USUAL_TARGET, target) for target in targets)
-        fallen = {one.stack for one in self._change.places if one.verdict is Verdict.DOWNGRADED}  # reported as such
+        downgraded = (one for one in self._change.places if one.verdict is Verdict.DOWNGRADED)
+        fallen = {one.stack for one in downgraded if version_key(one.before[-1])[:3] >= newest_after}  # had the version
         return replace(
             story,
             stays=stays,
