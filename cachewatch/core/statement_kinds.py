@@ -127,6 +127,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     an upgrade for usual machines, only stacks that are behind count.
     is_elsewhere: whether any stack without a place in a downgrade has the package, selected or not.
     replaced: the versions that places of an upgrade do not have any more.
+    only_with: the variants without which the new versions of an upgrade are not there, but old ones are that stay.
     is_thinned: whether these places have fewer builds of a version that they keep.
     pairs: of an up- or downgrade, the newest versions of places before and after.
     variants: the variants that places of an up- or downgrade lost and gained, if they keep others of the same name.
@@ -151,6 +152,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     is_in_some: bool = False
     is_elsewhere: bool = False
     replaced: tuple[str, ...] = ()
+    only_with: tuple[str, ...] = ()
     is_thinned: bool = False
     pairs: tuple[tuple[str, str], ...] = ()
     variants: tuple[frozenset[tuple[str, Place]], frozenset[tuple[str, Place]]] = (frozenset(), frozenset())

@@ -118,7 +118,8 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     if story.kind in BY_VERSION:
         change = " ".join(filter(None, (replacement(line, most), staying(line, most, without=_removed(story)))))
         now = f"now {'partly ' if line.is_partly else ''}with {names(line.values, most)}" if line.values else ""
-        return ", ".join(filter(None, (change, *_beside(line, most), moved, now, _without(line, most))))
+        only = f"only with {names(story.only_with, most)}" if story.only_with else ""
+        return ", ".join(filter(None, (change, only, *_beside(line, most), moved, now, _without(line, most))))
     if story.is_system:
         old, new = (" ".join(map(safe_name, side)) for side in (story.before, story.after))
         fewer = "no longer" if set(story.before).isdisjoint(story.remaining) else "fewer"

@@ -44,7 +44,6 @@ def test_a_renamed_stack_lost_nothing(run: Run, tmp_path: Path) -> None:
     renamed = said(run, tmp_path, old, new)
     rebuilt = said(run, tmp_path, old, packages_of(["new"], 30, 100))
     few = said(run, tmp_path, demo_records(), with_stacks(demo_records(), {"ml-linux-x86_64-rocm": "rocm7"}))
-
     assert "STACK RENAMED old is now called new 30 packages, 30 specs kept" in renamed
     assert "STACK RENAMED old is now called new 30 packages, +30 -30" in rebuilt
     assert "STACK RENAMED ml-linux-x86_64-rocm is now called rocm7 4 packages, 49 specs kept" in few
@@ -60,7 +59,6 @@ def test_what_a_renamed_stack_lost_is_named(run: Run, tmp_path: Path) -> None:
     old, new = packages_of(["old", "e4s"], 31), packages_of(["new", "e4s"], 31)
     old["p30"], new["p07"] = ([record(number, stacks=["e4s", "root"])] for number in (30, 7))
     told = said(run, tmp_path, old, new)
-
     assert "LOST PLACES 1 package, 1 spec kept new (x86_64_v3) p07 1.0 1 spec kept the same binary stays" in told
     assert "new there: p30" in told
     states = ((40, "old", "3"), (41, "new", "2"))
@@ -82,7 +80,6 @@ def test_a_stack_of_a_small_tag_is_removed(run: Run, tmp_path: Path) -> None:
     after = with_stacks(demo_records(), {"ml-linux-x86_64-rocm": ""})
     told = said(run, tmp_path, demo_records(), after)
     joined = said(run, tmp_path, after, demo_records())
-
     assert "STACK REMOVED ml-linux-x86_64-rocm 4 packages, 49 specs kept" in told
     assert "NEW STACK ml-linux-x86_64-rocm 4 packages, 49 specs kept" in joined
     assert "LOST PLACES" in said(run, tmp_path, *without("py-build", "ml-linux-x86_64-rocm"))
@@ -103,7 +100,6 @@ def test_what_no_stack_builds_is_said_to_go(run: Run, tmp_path: Path) -> None:
     )
     digest = digest_of(read(history(tmp_path / "r.git", *map(catalogue, states))))
     text = " ".join(render_digest(digest).text.split())
-
     assert line in said(run, tmp_path, *states)
     assert line in said(run, tmp_path, *states, "--kind", "unreferenced")
     assert "no stack builds it for ubuntu22.04, x86_64_v3 any more" in text

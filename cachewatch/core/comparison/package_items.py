@@ -54,6 +54,7 @@ from cachewatch.core.versions_spellings_targets import (
     newest,
     runs,
     sorted_versions,
+    variant_name,
     version_key,
 )
 
@@ -574,11 +575,26 @@ class _ItemsReader:
             behind=tuple(sorted(own for own in behind.items() if own[0] not in fallen)),
             is_in_some=has_target((behind if is_usual else newest_in).keys() - stacks),
             replaced=_sorted(replaced),
+            only_with=self._only_with(judged),
             is_thinned=any(
                 not replaced.issuperset(one.versions) and not story.places.isdisjoint(one.places)
                 for one in self._change.removed_hashes.counts
             ),
         )
+
+    def _only_with(self, judged: Iterable[PlaceChange]) -> tuple[str, ...]:
+        """Return variants of all new versions in the places `judged`, each of which keeps old versions with others."""
+        found = []
+        for one in judged:
+            if set(one.before).isdisjoint(one.after):
+                return ()
+            here = [spec for spec in self._change.specs_after.counts if one.place in spec.places]
+            came = [{*spec.variants} for spec in here if set(spec.versions).isdisjoint(one.before)]
+            stay = [{*spec.variants} for spec in here if not set(spec.versions).isdisjoint(one.before)]
+            shared = set[str]().union(*came).intersection(*came)
+            others = {variant_name(variant) for variants in stay for variant in variants - shared}
+            found.append({variant for variant in shared if variant_name(variant) in others})
+        return tuple(sorted(set[str]().union(*found).intersection(*found)))
 
     def _story_of_moved(self, after: Signature) -> Story:
         """Return the story of a spec that is now `after`: it moved to other stacks, or no stack builds it."""
