@@ -102,8 +102,8 @@ def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_takes_long_in_a_source_uses_up_its_time_only(worker: Worker) -> None:
     """The rest of its documents is left for later, and other sources have time of their own."""
     slow = Isolation(worker)
-    found = [each for _, each in slow.each(spin, [1.3, *range(30, 50), 0.0], about_seconds)]
-    assert found[0] == [1.3]
+    found = [each for _, each in slow.each(spin, [1.05, *range(30, 50), 0.0], about_seconds)]
+    assert found[0] == [1.05]
     assert isinstance(found[-1], OutOfTime)
     assert "other documents of its source took too long" in str(found[-1])
     assert [str(each) for _, each in slow.each(spin, [0.0], about_seconds)] == [str(found[-1])]
@@ -120,6 +120,6 @@ def test_usual_work_never_uses_up_the_time(worker: Worker) -> None:
 @pytest.mark.usefixtures("small_budget")
 def test_what_comes_after_a_slow_document_still_has_a_little_time(worker: Worker) -> None:
     """Enough for any usual one."""
-    found = [each for _, each in Isolation(worker).each(spin, [1.3, 30.0, 0.0], about_seconds)]
-    assert (found[0], found[2]) == ([1.3], [0.0])
+    found = [each for _, each in Isolation(worker).each(spin, [1.05, 30.0, 0.0], about_seconds)]
+    assert (found[0], found[2]) == ([1.05], [0.0])
     assert "seconds of processor time" in str(found[1])
