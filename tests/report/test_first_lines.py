@@ -80,7 +80,7 @@ def test_what_is_to_be_done_is_one_block_of_commands(tmp_path: Path) -> None:
         "spack -e . install",
         ")",
     ]
-    assert "\n    ".join(["in this order:", *block]) in rendered.text
+    assert "\n    ".join(["of your environment:", *block]) in rendered.text
     assert "require cuda@12.8.0 or newer, tau@2.5 before you re-concretize" in body
     escaped = [line.replace("&", "&amp;").replace('"', "&#34;").replace("'", "&#39;") for line in block]
     assert all(line in rendered.html for line in escaped)
@@ -180,7 +180,7 @@ def test_what_is_only_built_in_an_older_version_is_built_from_source(tmp_path: P
         "# if you use openmpi:",
         "spack -e . config add \"packages:openmpi:require:'@5.8.0:'\"",
     ]
-    assert "\n    ".join(["in this order:", *block]) in mail(digest_of(tag))[0].text
+    assert "\n    ".join(["of your environment:", *block]) in mail(digest_of(tag))[0].text
 
 
 def test_who_re_concretized_before_a_rebuild_is_asked_again(tmp_path: Path) -> None:
@@ -379,7 +379,7 @@ def test_a_block_that_is_not_filled_in_runs_nothing(tmp_path: Path) -> None:
     package = {"hip": [record(1, stacks=["rocm", "root"])], "zlib": [record(2)]}
     unbuilt = package | {"hip": [record(1, stacks=["root"])]}
     rendered, _ = mail(digest_of(week(tmp_path, package, unbuilt)))
-    block = rendered.text.partition("in this order:\n")[2].partition("\nBUILT")[0]
+    block = rendered.text.partition("of your environment:\n")[2].partition("\nBUILT")[0]
     (tmp_path / "spack").write_text("#!/bin/sh\necho ran\n")
     (tmp_path / "spack").chmod(0o755)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
@@ -404,11 +404,11 @@ def test_blocks_of_which_one_is_run_are_said_to_be_a_choice(tmp_path: Path) -> N
         "    # copy it; leave out the next line if you added it already:\n    spack -e . mirror add --unsigned own"
         in stay
     )
-    assert "in this order" not in rendered.text
+    assert "of your environment:" not in rendered.text
     assert "# if you use develop:" not in body
     pin = Pinned(tag="develop-2026-09-06", source="public")
     _, body = mail(digest_of(week(tmp_path / "all", many(0, 20), many(100, 20)), pinned=(pin,)))
-    assert "in this order: # if you use develop: spack -e . concretize --force" in body
+    assert "of your environment: # if you use develop: spack -e . concretize --force" in body
 
 
 def test_what_no_stack_builds_is_named_whole(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
         "Spack then installs what is gone from a mirror that still has it, or builds it from source. What happened Stack radiuss was removed (the catalogue does not say why); 13 of its 15 packages have equal builds in e4s (12 with gcc@13.3.0), 2 are gone. "
         "gcc 11.4.0 -> 13.3.0: 20 packages; cuda, hdf5 still on 11.4.0 in e4s."
     )
-    assert "Commands In the folder of your environment, in this order: spack -e . concretize --force && spack" in body
+    assert "Commands In the folder of your environment: spack -e . concretize --force && spack" in body
     assert "GONE for x86_64_v3 raja 1.0 radiuss umpire 1.0 radiuss" in body
     assert "p000" not in body
 
@@ -152,7 +152,7 @@ def test_a_new_snapshot_lacks_nothing(snapshot: TagDigest) -> None:
     assert body.startswith(
         "To do If you use an older snapshot than develop-2026-11-15, move to it and re-concretize: old ones are "
         "removed without notice. What happened develop-2026-11-15 against develop-2026-09-27: py-torch 2.8.0 -> 2.9.0. "
-        "Commands In the folder of your environment, in this order: "
+        "Commands In the folder of your environment: "
         "OLD_NAME= # of the mirror of your older snapshot: see spack mirror list "
         "# to move from an older snapshot to develop-2026-11-15: (set -e # stop at the first error "
         ': "${OLD_NAME:?}" '
@@ -197,7 +197,7 @@ def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
         "Or install from develop-2026-09-06, which has 34 of 35. "
         "What happened 1 binary of zlib rebuilt; it is not known why. "
         "Still open in mails since 28 September: re-concretizing settles 1 more of your 35 binaries: py-torch 2.8.0 is gone, 2.9.0 is there. "
-        "Commands In the folder of your environment, in this order: spack -e . concretize --force && spack -e . install "
+        "Commands In the folder of your environment: spack -e . concretize --force && spack -e . install "
         "Routine 1 binary is not in this cache."
     )
     assert digest.assessment.level is Level.CALM
@@ -222,7 +222,7 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
     reason = "cuda 12.8.0 may be pruned at any time, as no stack builds it any more, and nothing as new would be left. "
     assert body.startswith(f"To do Copy to a mirror of your own: {reason}")
     assert (
-        "Commands In the folder of your environment, in this order: OWN= # folder or URL of a mirror of your own (set -e # stop at the first error; leave out what is not for you "
+        "Commands In the folder of your environment: OWN= # folder or URL of a mirror of your own (set -e # stop at the first error; leave out what is not for you "
         ': "${OWN:?}" # remove this line with what needs it spack -e . install # copy it; leave out the next line if you added it already: '
         'spack -e . mirror add --unsigned own "${OWN:?}" '
         "spack -e . buildcache push --update-index own )" in body
@@ -286,7 +286,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         "choose another version: cuda 12.8.0 is gone, only 11.0 is there, which may be a mistake. The catalogue does not "
         "say why. Do not wait for a correction: a corrected cuda will satisfy the requirement, too. Re-concretize: 1 of your "
         "binaries is gone (hdf5), an equal build is there. What happened 1 binary of zlib rebuilt; it is not known why. "
-        "Commands In the folder of your environment, in this order: (set -e # stop at the first error; leave out what is not for you "
+        "Commands In the folder of your environment: (set -e # stop at the first error; leave out what is not for you "
         "spack -e . config add \"packages:cuda:require:'@12.8.0:'\" # (Spack builds from source what none of your mirrors has) "
         "spack -e . concretize --force spack -e . install )"
     )

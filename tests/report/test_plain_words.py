@@ -307,7 +307,7 @@ def test_a_migration_names_what_else_changed_with_it(run: Run, tmp_path: Path) -
         "them for ubuntu24.04 now, and the catalogue does not say why. Re-concretize only where you move to ubuntu24.04. What"
     )
     move, install = "# if you move to ubuntu24.04", "spack -e . concretize --force && spack -e . install GONE"
-    assert f"in this order: {move}: {install}" in body
+    assert f"of your environment: {move}: {install}" in body
     # Builds of other machines went, too.
     before, after = (
         packages | {"zen": [record(n, target="zen4", stacks=["zen"])]} for n, packages in ((8, before), (9, after))

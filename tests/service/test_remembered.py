@@ -629,7 +629,7 @@ def test_what_was_asked_is_said_until_it_is_settled(made: Made) -> None:
     assert f"if you use openmpi: {keep}" in still
     assert "if you use gone: keep it where it is installed" in still
     assert "going@1.0 for x86_64_v3 was pruned, as announced on 2 June" in texts[2]
-    block = texts[2].partition("in this order: ")[2]
+    block = texts[2].partition("of your environment: ")[2]
     assert '# only the lines of packages that you use on x86_64_v3: spack -e . config add "packages:going:' in block
     lock = (
         "# if the lock file was made against develop before 3 June, or names # going or gone or openmpi, and "
