@@ -51,19 +51,29 @@ class WhyReport(Struct, frozen=True, kw_only=True):
     differs: bool = True  # False if the two lock files, or specs, that were compared are equal
 
 
-def package_report(package: str, before: Side, after: Side, explanations: Sequence[Explanation]) -> WhyReport:
-    """Return the report on specs of `package` rebuilt between `before` and `after`, as `explanations` explains them."""
+def package_report(
+    package: str, before: Side, after: Side, explanations: Sequence[Explanation], *, is_recorded: bool = True
+) -> WhyReport:
+    """Return the report on specs of `package` rebuilt between `before` and `after`, as `explanations` explains them.
+
+    `is_recorded`: whether both have a dependency graph.
+    """
     explained = tuple(one for one in explanations if one.predecessor is not None)
     rest, new = len(explained) - _MOST_SPECS, len(explanations) - len(explained)
     more = [f"... and {rest:,} more specs (--format json has all)"] if rest > 0 else []
     more += [f"{number(new, 'new spec')}: the package had none before"] if new else []
-    notes = (
-        ()
-        if explanations
-        else ("no new specs between these revisions; `cachewatch log PACKAGE` lists those with changes",)
-    )
+    notes = [] if explanations else [_nothing("no new specs", before, after)]
+    if notes and not is_recorded:
+        notes.append("new specs could not be explained: the dependency graphs of these revisions are not recorded")
     heading = _heading(package, before, after)
-    return WhyReport(heading=heading, notes=notes, explained=explained[:_MOST_SPECS], more=tuple(more))
+    return WhyReport(heading=heading, notes=tuple(notes), explained=explained[:_MOST_SPECS], more=tuple(more))
+
+
+def _nothing(what: str, before: Side, after: Side) -> str:
+    """Return a sentence that there is no `what` between two states, and how to see what else changed."""
+    tags = [f":{side.tag}" if before.tag != after.tag else "" for side in (before, after)]
+    names = [f"{(side.revision or '')[:SHORT]}{safe(tag)}" for side, tag in zip((before, after), tags, strict=True)]
+    return f"{what} between these revisions; what else changed: cachewatch diff {' '.join(names)}"
 
 
 def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]) -> WhyReport:
@@ -82,8 +92,7 @@ def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]
         for difference, some in shown
     ]
     if not rebuilt:
-        names = " ".join((side.revision or "")[:SHORT] for side in (before, after))
-        notes.insert(0, f"no specs were rebuilt between these revisions; what else changed: cachewatch diff {names}")
+        notes.insert(0, _nothing("no specs were rebuilt", before, after))
     return WhyReport(
         heading=_heading(after.tag or "", before, after),
         counted=tuple(rebuilt),
@@ -281,7 +290,8 @@ def _of_spec(repository: Repository, text: str, tag: str, between: tuple[str, st
     new = step.explain_all(package)
     explained = [step.with_paths(one) for one in new if hashes is None or one.spec.hash in hashes]
     _require_graphs(step, explained)
-    report = package_report(package, before.side(), after.side(), explained)
+    sides = before.side(), after.side()
+    report = package_report(package, *sides, explained, is_recorded=step.is_recorded)
     return partial(cause_words.explained_json, package, explained, is_recorded=step.is_recorded), report
 
 

@@ -295,11 +295,14 @@ def test_an_unreadable_document_is_named(run: Run, tmp_path: Path) -> None:
     assert "the document of zlib at " in run("why", "zlib", "--repo", repository).error_of(4)
 
 
-def test_a_new_package_needs_no_graph(run: Run, demo_repository: Path) -> None:
-    """That there was none before is known without one."""
-    result = run("why", "py-keras", "--repo", demo_repository)
+def test_new_and_missing_specs_need_no_graph(run: Run, demo_repository: Path, tmp_path: Path) -> None:
+    """That there was none before, or is none now, is known without one, but not why others would be there."""
+    fewer = history(tmp_path / "r.git", *(catalogue({"zlib": records(range(count))}) for count in (2, 1)))
+    new, gone = run("why", "py-keras", "--repo", demo_repository), run("why", "zlib", "--repo", fewer)
 
-    assert (result.exit_code, "130 new specs: the package had none before" in result.output) == (0, True)
+    assert (new.exit_code, "130 new specs: the package had none before" in new.output) == (0, True)
+    said = r"no new specs between .*; what else changed: cachewatch diff \w{7} \w{7}\nnew specs could not be explained"
+    assert (gone.exit_code, bool(re.search(said, gone.output))) == (0, True)
 
 
 @pytest.mark.parametrize(
