@@ -292,6 +292,29 @@ def test_advice_names_the_branch_of_several_that_it_is_about(tmp_path: Path) -> 
     assert "If you use zlib for aarch64 in develop: keep it" in body(lacks_zlib, two | {"new": [record(9)]})
 
 
+def test_sentences_name_the_tag_of_several_that_they_are_about(tmp_path: Path) -> None:
+    """Also of what is routine, where the same packages were rebuilt, and of lists of more than the table explains."""
+    gone, missing = {f"p{i}": [record(20 + i)] for i in range(3)}, {f"q{i}": [record(40 + i)] for i in range(5)}
+    states = []
+    for n in (0, 1):
+        rebuilt = {"zlib": [record(60 + n)]}, {"zlib": [record(70 + n), record(80 + n, variants=["+mpi"])]}
+        new = {f"r{i}": [record(50 + i)] for i in range(10 * n)}
+        more = {} if n else gone, {} if n else missing
+        develop, release = (rebuilt[i] | new | more[i] for i in (0, 1))
+        states.append(catalogue(develop) | catalogue(release, "v1.0"))
+    repository = history(tmp_path / "a.git", *states)
+    tags = [read(repository, selection=Selection(tags=Globs([tag]))) for tag in ("develop", "v1.0")]
+    body = mail(digest_of(*tags, silenced=()))[1]
+    assert (
+        "What happened v1.0: Missing since 2 June (the catalogue does not say why): q0, q1, q2, 2 more, in e4s." in body
+    )
+    assert "develop: p0, p1, p2 are gone: no stack builds them any more. New: r0 1.0" in body
+    assert body.endswith(
+        "Routine develop: 1 binary of zlib rebuilt; it is not known why. "
+        "v1.0: 2 binaries of zlib rebuilt; it is not known why."
+    )
+
+
 def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Path) -> None:
     """An older version that was removed alone, some builds of one that stays, and what no stack builds any more."""
     old, newer = record(1), record(2, versions=["1.1"])

@@ -45,7 +45,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
 )
 from cachewatch.core.kinds_and_specs import LOSS_ORDER, MISSED, Kind, LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
-from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Statement, StatementKind
+from cachewatch.core.statement_kinds import LOSSES, OF_REBUILDS, OF_VALUES, Severity, Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import version_key
 
 _REMOVED = (StatementKind.TAG_REMOVED, StatementKind.PACKAGE_REMOVED)
@@ -250,7 +250,7 @@ def _order(action: Action) -> tuple[object, ...]:
 
 
 def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has_environment: bool) -> Iterator[Fact]:
-    """Yield facts of `tags`, one for equal statements; omit new or gone `pins` and, if `has_environment`, turnover."""
+    """Yield facts of `tags`, one for statements told alike; omit new or gone `pins` and, if `has_environment`, turnover."""
     of_pins = {(StatementKind.TAG_REMOVED if pin.is_gone else StatementKind.TAG_ADDED, pin.tag) for pin in pins}
     same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag in tags:
@@ -263,8 +263,7 @@ def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has
                 continue
             if has_environment and one.kind is StatementKind.TURNOVER:
                 continue  # its binaries are reported one by one
-            key = (one.kind, one.name, one.before, one.after, one.packages, bool(tag.base))
-            same.setdefault(key, (one, []))[1].append(tag)
+            same.setdefault((told_alike(one), bool(tag.base)), (one, []))[1].append(tag)
     for one, found in same.values():
         rank = _rank(one, found, known, has_environment=has_environment)
         kind = str(one.kind)
@@ -273,6 +272,12 @@ def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has
         elif one.kind is StatementKind.TAG_ADDED and one.name != found[0].tag:
             kind = "snapshot-named"  # another new snapshot than the one that is compared
         yield Fact(rank=rank, kind=kind, statement=one, worst=one.worst, tags=tuple(found))
+
+
+def told_alike(one: Statement) -> tuple[object, ...]:
+    """Return a key that is equal for statements, on several tags, that reports put into the same words."""
+    is_counted = one.kind in OF_REBUILDS or one.kind.severity is Severity.ROUTINE  # their sentences count binaries
+    return one.kind, one.name, one.before, one.after, one.packages, is_counted and one.counts
 
 
 def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:

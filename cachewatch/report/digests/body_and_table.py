@@ -8,7 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.advice.actions import ENVIRONMENT, was_lost
-from cachewatch.core.advice.verbs_and_reasons import AssessedLoss, Because, Fact, Rank, Verb
+from cachewatch.core.advice.urgency_and_levels import told_alike
+from cachewatch.core.advice.verbs_and_reasons import AssessedLoss, Because, ComparedTag, Fact, Rank, Verb
 from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.kinds_and_specs import LossClass
 from cachewatch.core.names_and_layouts import is_snapshot
@@ -27,7 +28,7 @@ from cachewatch.core.statement_kinds import (
 from cachewatch.core.versions_spellings_targets import falls, sorted_versions
 from cachewatch.report import words as phrases
 from cachewatch.report.dates_and_totals import there_since
-from cachewatch.report.digest_and_message_values import Digest, TagDigest, base_of
+from cachewatch.report.digest_and_message_values import Digest, TagDigest, base_of, newest_day
 from cachewatch.report.digests.subject import Clause, capitalized, clauses_of, is_rebuilt_again, lacking_only_for
 from cachewatch.report.words import MOST_NAMES, and_more, number, only_for, stack_name, stacks_named
 from cachewatch.report.words_file import Words
@@ -39,7 +40,7 @@ _FEW_STACKS = 3
 _LONGEST_TAG = 48
 # Statements of which a snapshot's sentence has the clauses; those of whole tags have sentences of their own.
 _CLAUSES = (StatementKind.DOWNGRADED, StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED)
-_NAME_TAGS = (StatementKind.TAG_REMOVED, StatementKind.TAG_ADDED, StatementKind.SUSPICIOUS)
+_NAME_TAGS = (StatementKind.TAG_REMOVED, StatementKind.TAG_ADDED, "suspicious.elsewhere")
 # Routine, unless they are why binaries of an environment are missing.
 _PRUNES = (StatementKind.PRUNE, StatementKind.PRUNED)
 _CAUSES = (*OF_REBUILDS, *_PRUNES)
@@ -81,7 +82,7 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
     has_turnover = any(one.kind == StatementKind.TURNOVER for one in loud)
     sentences: list[str] = []
     last_of: dict[object, int] = {}  # the last sentence about the same tags
-    for clause in clauses_of(digest, loud, words):
+    for clause in clauses_of(digest, loud, words, by_tags=True):
         tags = clause.first.tags
         is_of_new = bool(tags) and news.issuperset(tags)
         is_in_table = clause.is_list and clause.kind not in _LOUD and (rows <= _MANY_ROWS or is_of_new)
@@ -94,13 +95,12 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
             sentences[last_of[tags]] += f" {clause.said}"
             continue
         is_pin_apart = digest.pinned and not all(is_snapshot(tag.tag) for tag in tags)
-        is_named = tags and (is_pin_apart or len(tags) < _standing(digest)) and clause.kind not in _NAME_TAGS
-        prefix = f"{' and '.join(tag_name(digest, tag.source, tag.tag, words) for tag in tags)}: " if is_named else ""
-        said = _snapshot(digest, clause, words) if clause.kind == "snapshot" else prefix + clause.said
-        sentences.append(said)
+        said = _said(clause, digest, words, is_named=bool(is_pin_apart))
+        sentences.append(_snapshot(digest, clause, words) if clause.kind == "snapshot" else said)
         last_of[tags] = len(sentences) - 1
     if any(one.because in ENVIRONMENT for one in digest.assessment.due) or is_rebuilt_again(digest):  # and this is why
-        sentences += [one.said for one in clauses_of(digest, _quiet(digest), words) if one.kind in _CAUSES]
+        causes = [one for one in _quiet(digest) if one.kind in _CAUSES]
+        sentences += [_said(one, digest, words) for one in clauses_of(digest, causes, words, by_tags=True)]
     change = digest.environment
     for key, found in (("restored_said", change.restored), ("came_said", change.added)) if change else ():
         names = and_more([f"{one.need.package} {one.need.version}".strip() for one in found], words)
@@ -116,6 +116,18 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
     if (left := len(sentences) - _MOST_SAID) > 1:
         sentences[_MOST_SAID:] = [words.say("other", "more_said", left)]
     return sentences
+
+
+def _said(clause: Clause, digest: Digest, words: Words, *, is_named: bool = False) -> str:
+    """Return the sentence of `clause`, with its tags before it if the digest has others, too, or if `is_named`."""
+    tags = clause.first.tags
+    if (
+        not tags
+        or not {clause.kind, clause.path}.isdisjoint(_NAME_TAGS)
+        or not (is_named or len(tags) < _standing(digest))
+    ):
+        return clause.said
+    return f"{' and '.join(tag_name(digest, tag.source, tag.tag, words) for tag in tags)}: {clause.said}"
 
 
 def _open_losses(digest: Digest) -> list[Fact]:
@@ -171,8 +183,8 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
     return ", or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
 
 
-def _rest(digest: Digest) -> list[Statement]:
-    """Return the statements that are only counted, without those on new snapshots and news on silenced packages."""
+def _rest(digest: Digest) -> list[tuple[TagDigest, Statement]]:
+    """Return statements that are only counted, by tag, without those on new snapshots and news on silenced packages."""
     snapshots, turned_over = (
         {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == kind for tag in one.tags}
         for kind in ("snapshot", StatementKind.TURNOVER)
@@ -180,12 +192,12 @@ def _rest(digest: Digest) -> list[Statement]:
     # Of new snapshots of which most hashes differ, the digest says so.
     shown = [tag for tag in digest.tags if (tag.source, tag.report.tag) not in snapshots & turned_over]
     found = (
-        _without_returned(one, tag)
+        (tag, _without_returned(one, tag))
         for tag in shown
         for one in tag.rest
         if _is_routine(one) or not tag.silenced >= {*one.packages}
     )
-    return [one for one in found if one.packages]
+    return [(tag, one) for tag, one in found if one.packages]
 
 
 def _without_returned(one: Statement, tag: TagDigest) -> Statement:
@@ -209,8 +221,12 @@ def _is_quiet(one: Statement) -> bool:
 def _quiet(digest: Digest) -> list[Fact]:
     """Return the routine facts: prunes, rebuilds, and configurations that are gone."""
     found = digest.assessment
-    hidden = {(one.kind, one.name, one.packages): one for one in _rest(digest) if _is_quiet(one)}  # of several tags
-    facts = [Fact(rank=Rank.PRUNE, kind=one.kind, statement=one) for one in hidden.values()]
+    hidden: dict[object, tuple[Statement, list[ComparedTag]]] = {}
+    for tag, one in _rest(digest):
+        if _is_quiet(one):
+            own = ComparedTag(source=tag.source, tag=tag.report.tag, day=newest_day(tag.report))
+            hidden.setdefault(told_alike(one), (one, []))[1].append(own)
+    facts = [Fact(rank=Rank.PRUNE, kind=one.kind, statement=one, tags=(*tags,)) for one, tags in hidden.values()]
     if any(one.kind == StatementKind.TURNOVER for one in found.facts):  # which says it
         facts = [one for one in facts if one.kind != StatementKind.REBUILD_WAVE]
     # Of what was pruned as announced, more is said elsewhere.
@@ -224,9 +240,10 @@ def _quiet(digest: Digest) -> list[Fact]:
 
 def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
     """Return sentences about facts that need no action, without those in which sentences in `above` end."""
-    quiet = [*_harmless_stacks(digest), *_quiet(digest)]
-    texts = [one.said for one in clauses_of(digest, quiet, words) if not any(each.endswith(one.said) for each in above)]
-    others = {package for one in _rest(digest) if not _is_quiet(one) for package in one.packages}
+    clauses = clauses_of(digest, [*_harmless_stacks(digest), *_quiet(digest)], words, by_tags=True)
+    sentences = [_said(one, digest, words) for one in clauses]
+    texts = [said for said in sentences if not any(each.endswith(said) for each in above)]
+    others = {package for _, one in _rest(digest) if not _is_quiet(one) for package in one.packages}
     others -= {package for tag in digest.tags for package in tag.silenced}  # which are counted by themselves
     told = [one for tag in digest.tags for one in tag.statements]
     others -= {package for one in told if not one.kind.is_of_tag for package in one.packages}

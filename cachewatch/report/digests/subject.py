@@ -461,12 +461,15 @@ def lacking_only_for(statements: Iterable[Statement], words: Words, *, is_short:
     return phrases.only_for(losses, {*lacking(statements)} - whole, words, is_part=bool(whole), is_short=is_short)
 
 
-def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:
-    """Return clauses on `facts` of `digest` (or None); a clause that lists packages has all facts of its kind."""
+def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words, *, by_tags: bool = False) -> list[Clause]:
+    """Return clauses on `facts` of `digest` (or None).
+
+    A clause that lists packages has all facts of its kind, with `by_tags` only those of the same tags.
+    """
     groups: dict[object, list[Fact]] = {}
     for number_, fact in enumerate(each for one in facts for each in _by_past(one)):
         own = Clause([fact], words, digest)
-        key = (fact.rank, own.path) if own.is_list else number_
+        key = (fact.rank, own.path, by_tags and fact.tags) if own.is_list else number_
         groups.setdefault(key, []).append(fact)
     return [Clause(group, words, digest) for group in groups.values()]
 
