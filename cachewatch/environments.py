@@ -258,7 +258,7 @@ def published(address: str, packages: Collection[str], **options: Any) -> CacheC
 
 
 def listed(listing: Listing, name: str) -> CacheContents:
-    """Return the specs in the documents in `listing`, of one tag; `where` of the result calls the catalogue `name`."""
+    """Return the specs of the documents in `listing`, all of one tag; messages call the catalogue `name`."""
     holdings: dict[str, Mapping[str, Signature]] = {}
     diagnostics: list[Diagnostic] = []
     for found in read_documents(listing):

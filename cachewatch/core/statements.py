@@ -356,7 +356,7 @@ def _kinds(head: _Head, parts: Iterable[Line | OwnedLoss]) -> Iterator[Kind]:
 
 
 def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
-    """Yield the other consequences of a statement about a stack or changed values; none for other statements."""
+    """Yield what else happened to specs of a statement about a stack or changed values; nothing for others."""
     if head.kind not in (*OF_STACKS, *OF_VALUES):
         return
     packages: defaultdict[StatementKind, set[str]] = defaultdict(set)

@@ -103,8 +103,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     ) -> tuple[TagNews, ...]:
         """Compare `before` with `after`; return the news of each wanted tag. If `is_new`, the tags are new snapshots.
 
-        By tag and package, revisions in `bases` and documents in `restored` replace those of `before`. If `steps` are
-        given, a tag is suspicious only if a single revision between the two made it so.
+        `bases` gives revisions, `restored` documents with which some packages are compared instead of `before`. If
+        `steps` are given, a tag is suspicious only if a single revision between the two made it so.
         """
         comparison = self._between_revisions(
             before, after, wanted_tag=wanted_tag, wanted_package=self.wants_package(), bases=bases, restored=restored

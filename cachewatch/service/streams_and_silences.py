@@ -323,7 +323,7 @@ def _kinds(changes: frozenset[Kind]) -> list[str]:
 
 
 def _kind_patterns(changes: frozenset[Kind]) -> list[str]:
-    """Return `--kind` values for these kinds; `changes:` marks kinds with + and -, `--kind` with nothing and !."""
+    """Return arguments of `--kind` that select `changes`: `KIND` beyond the default ones, `!KIND` for one left out."""
     signs = {"+": "", "-": "!"}
     return [f"{signs.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(changes)]
 

@@ -107,7 +107,7 @@ def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[
 
 
 def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
-    """Return, in words, the machines or stacks of the builds `needs`, so that the words exclude the builds `others`."""
+    """Return words for the machines or stacks of the builds `needs` that do not apply to the builds `others`."""
     stacks, targets = {one.stack for one in others}, {one.target for one in others if not one.stack}
     whole = {one.target for one in needs if not one.stack}
     return machines_named(

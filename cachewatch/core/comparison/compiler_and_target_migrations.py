@@ -91,7 +91,7 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | No
 
 
 def _differing(own: _Held, other: _Held) -> frozenset[Attribute]:
-    """Return the values that only `own` has, without attributes with "", or compilers that only one side names."""
+    """Return the values that only `own` has; ignore kinds of which a side has an unknown value ("" or no compiler)."""
     return frozenset(
         Attribute(kind, text)
         for kind, mine, theirs in zip(_KINDS, own, other, strict=True)
