@@ -224,10 +224,16 @@ def staying(line: Line, most: int = MOST_NAMES, *, without: Collection[str] = ()
 
 
 def where(line: Line, most: int = MOST_NAMES) -> str:
-    """Return where a change happened, `in 7 of 9 stacks; not yet in e4s-cray (1.2.1)`, and which old builds may go."""
-    is_told = line.story.kind in (*BY_VERSION, StatementKind.RETIRED) and line.counts.without_stack
-    going = words().say("stacks", "going", line.counts.without_stack) if is_told else ""
-    return "; ".join(filter(None, (_where(line, most), going)))
+    """Return where a change happened, `in 7 of 9 stacks; not yet in e4s-cray (1.2.1)`, and where old builds are now."""
+    parts = [_where(line, most)]
+    if line.story.kind in (*BY_VERSION, StatementKind.RETIRED):
+        going = line.counts.without_stack
+        told = {place.stack for story in (line.story, *line.others) for place in story.places}
+        keeping = line.stacks - line.left - line.joined - told
+        is_kept = keeping and line.counts.kept
+        parts += [words().say("stacks", "keeping", names=stacks_named(keeping, most))] if is_kept else []
+        parts += [words().say("stacks", "going", going)] if going else []
+    return "; ".join(filter(None, parts))
 
 
 def in_column(where: str) -> str:

@@ -138,7 +138,7 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
     "an older version that an upgraded stack lost and another one keeps": (
         [record(1, stacks=AB), record(2, versions=["1.1"], stacks=A)],
         [record(1, stacks=B), record(3, versions=["1.2"], stacks=A)],
-        "zlib 1.1 -> 1.2, 1.0 removed +1 -1, 1 spec kept in a (1 of 2 stacks); not yet in b",
+        "zlib 1.1 -> 1.2, 1.0 removed +1 -1, 1 spec kept in a (1 of 2 stacks); not yet in b (1.0); shared specs stay in b",
     ),
     "only versions that went as replaced, though an upgraded stack had, and keeps, a newer one": (
         [record(1, versions=["1.2"], stacks=A), record(2, versions=["1.1"], stacks=AB)],
