@@ -25,7 +25,7 @@ from cachewatch.service.alerts_and_silent_sources import is_stale, longest_pause
 from cachewatch.service.comparing_tags_and_pins import OpenSource, TagNews, without_suspicion
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.missing_and_returned import Departures, Returns, Steps, all_statements, packages_of
+from cachewatch.service.missing_and_returned import Returns, Steps, all_statements, packages_of
 from cachewatch.service.streams_and_silences import PendingRange, Stream, StreamState, first_revision, plan_ranges
 from cachewatch.service.unreadable_documents import UnreadAfter, UnreadDocuments, by_tag, unknown
 from cachewatch.store.cursors_and_remembered import Advance, Cursor, CursorUpdate, Position, Unread
@@ -109,7 +109,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         By tag and package, these have: all earlier revisions; restored documents; and again those of the revisions that
         replace unreadable documents. Facts about removals and returns are added to `learned`.
         """
-        steps, wanted = Steps(self.repository, gap.base, self.newest), self.wants_package()
+        steps, wanted = Steps(self.source.name, self.repository, gap.base, self.newest), self.wants_package()
         compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap, pinned))
         documents = {tag: found for tag in sorted(gap.tags) if (found := self.returns.documents(tag, wanted))}
         last = self.documents.bases(gap.tags)  # without those of returns
@@ -227,15 +227,11 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         Packages in `back` keep the date of their first removal. `steps` are the revisions of `gap`; `bases` are earlier
         ones that replaced the first of these, by tag and package.
         """
-        departures = Departures(self.source.name, steps)
-        departed: list[Departure] = []
-        for each in news:
-            if self.ranges.places.get(each.name) is not None:
-                departed += departures.of_tag(each.tag)
-        going_on = {series_or_tag(tag) for tag, revision in self.ranges.places.items() if revision is not None}
-        for tag in sorted(gap.tags):
-            if tag in self.ranges.places and self.ranges.places[tag] is None and series_or_tag(tag) not in going_on:
-                departed.append(departures.of_lost_tag(tag))
+        there = {tag for tag, revision in self.ranges.places.items() if revision is not None}
+        departed = [one for each in news if each.name in there for one in steps.departures(each.tag)]
+        gone = gap.tags & (self.ranges.places.keys() - there)
+        going_on = set(map(series_or_tag, there))
+        departed += [steps.of_lost_tag(tag) for tag in sorted(gone) if series_or_tag(tag) not in going_on]
         lasting: defaultdict[tuple[Departure, Point, Point], list[str]] = defaultdict(list)
         for one in departed:
             for package in one.packages or ("",):

@@ -65,11 +65,17 @@ def trees_of_packages(repository: Repository, revision: Revision, tag: str) -> M
     return packages_in(repository, revision.commit, tag)
 
 
-class Steps:
-    """The revisions of a source from `before` to `after`, and the packages in each."""
+def all_statements(tag: TagDigest) -> Iterator[Statement]:
+    """Yield every statement on the selected specs of a tag, whether the digest shows it or not."""
+    yield from tag.statements
+    yield from tag.rest
 
-    def __init__(self, repository: Repository, before: Revision, after: Revision) -> None:
-        self.repository, self.before, self.after = repository, before, after
+
+class Steps:
+    """The revisions of a source from `before` to `after`, the packages in each, and in which one something went."""
+
+    def __init__(self, source: str, repository: Repository, before: Revision, after: Revision) -> None:
+        self.source, self.repository, self.before, self.after = source, repository, before, after
 
     @cached_property
     def chain(self) -> Sequence[Revision]:
@@ -99,25 +105,12 @@ class Steps:
                 return True
         return False
 
-
-def all_statements(tag: TagDigest) -> Iterator[Statement]:
-    """Yield every statement on the selected specs of a tag, whether the digest shows it or not."""
-    yield from tag.statements
-    yield from tag.rest
-
-
-class Departures:
-    """Finds which packages, stacks and whole tags were removed from the tags of a digest in one source."""
-
-    def __init__(self, source: str, steps: Steps) -> None:
-        self._source, self._steps = source, steps
-
-    def of_tag(self, digest: TagDigest) -> Iterator[Departure]:
+    def departures(self, digest: TagDigest) -> Iterator[Departure]:
         """Yield the removals from a tag; if it is a new snapshot, the removals since the snapshot before it."""
         before, after = digest.report.before, digest.report.after
         if before.tag != after.tag:
             if before.tag and after.tag and tag_names.is_snapshot(after.tag):
-                had, lacks = (_point(self._steps.after, tag) for tag in (before.tag, after.tag))
+                had, lacks = (_point(self.after, tag) for tag in (before.tag, after.tag))
                 at = replace(had, day=tag_names.day_of_snapshot(before.tag) or had.day), lacks
                 for one in all_statements(digest):
                     if one.kind in _OF_NEW_SNAPSHOTS:
@@ -130,25 +123,25 @@ class Departures:
         yield from gone
 
     def _of_tag(self, digest: TagDigest, tag: str) -> Iterator[Departure]:
-        steps, statements = self._steps, list(all_statements(digest))
-        had, has = steps.packages(steps.before, tag), steps.packages(steps.after, tag)
+        statements = list(all_statements(digest))
+        had, has = self.packages(self.before, tag), self.packages(self.after, tag)
         if not has:
             return
         gone = {package for one in statements for package in one.packages if package in had and package not in has}
         missing = {name for one in statements if one.kind is StatementKind.SUSPICIOUS for name in one.packages}
         groups: defaultdict[tuple[Revision, Revision], set[str]] = defaultdict(set)
         for package in sorted(gone):
-            groups[steps.last_with(lambda at: package in steps.packages(at, tag))].add(package)  # noqa: B023  called at once
+            groups[self.last_with(lambda at: package in self.packages(at, tag))].add(package)  # noqa: B023  called at once
         if missing - gone:  # no stack builds these any more, which trees do not show
-            worst = max(groups, key=lambda step: len(groups[step]), default=(steps.before, steps.after))
+            worst = max(groups, key=lambda step: len(groups[step]), default=(self.before, self.after))
             groups[worst] |= missing - gone
         for step, packages in groups.items():
             name = next(iter(packages)) if len(packages) == 1 else ""
             yield self._departure(DepartureKind.PACKAGE, name, [_point(at, tag) for at in step], packages)
         for one in statements:
             if one.kind is StatementKind.STACK_REMOVED and one.packages:
-                has_it = partial(_has_stack, steps.repository, tag, one.name, one.packages[:_SAMPLES])
-                points = [_point(at, tag) for at in steps.last_with(has_it)]
+                has_it = partial(_has_stack, self.repository, tag, one.name, one.packages[:_SAMPLES])
+                points = [_point(at, tag) for at in self.last_with(has_it)]
                 yield self._departure(DepartureKind.STACK, one.name, points, one.packages)
             # By the names of places and machines, and of their stacks.
             lost: defaultdict[tuple[str, str], dict[str, str | None]] = defaultdict(dict)
@@ -157,39 +150,31 @@ class Departures:
             for loss in one.losses if one.kind in (*LOSSES, *OF_VALUES) and not is_migration else ():
                 lost[loss.name, loss.place.stack][loss.package] = had.get(loss.package)
             for (name, stack), trees in lost.items():
-                step = steps.last_with(self._has_place(tag, stack, trees))
+                step = self.last_with(partial(self._has_place, tag, stack, trees))
                 yield self._departure(DepartureKind.PLACE, name, [_point(at, tag) for at in step], trees)
 
-    def _has_place(self, tag: str, stack: str, trees: Mapping[str, str | None]) -> Callable[[Revision], bool]:
-        """Return a function that tells whether a revision has the lost place of `stack` in all packages of `trees`.
+    def _has_place(self, tag: str, stack: str, trees: Mapping[str, str | None], at: Revision) -> bool:
+        """Tell whether the revision `at` has the lost place of `stack` in all packages of `trees`.
 
         `trees` maps packages to the ids of their trees before the loss. Documents are searched for the name of the
         stack, not parsed. Where the stack still has the package for another target or system, only a revision with the
         same tree counts.
         """
-        repository, packages = self._steps.repository, self._steps.packages
-        after = self._steps.after
-
-        def has_place(at: Revision) -> bool:
-            changed = [package for package, tree in trees.items() if packages(at, tag).get(package) != tree]
-            return all(
-                _has_stack(repository, tag, stack, [package], at)
-                and not _has_stack(repository, tag, stack, [package], after)
-                for package in changed
-            )
-
-        return has_place
+        packages = self.packages(at, tag)
+        changed = [[package] for package, tree in trees.items() if packages.get(package) != tree]
+        has = partial(_has_stack, self.repository, tag, stack)
+        return all(has(package, at) and not has(package, self.after) for package in changed)
 
     def of_lost_tag(self, tag: str) -> Departure:
         """Return the removal of the whole `tag`, with the packages that it had."""
-        step = self._steps.last_with(lambda at: bool(self._steps.packages(at, tag)))
-        packages = self._steps.packages(step[0], tag)
+        step = self.last_with(lambda at: bool(self.packages(at, tag)))
+        packages = self.packages(step[0], tag)
         return self._departure(DepartureKind.TAG, tag, [_point(at, tag) for at in step], packages)
 
     def _departure(self, kind: DepartureKind, name: str, points: Iterable[Point], packages: Iterable[str]) -> Departure:
         last, first = points
         return Departure(
-            source=self._source,
+            source=self.source,
             tag=series_or_tag(last.tag),
             kind=kind,
             name=name,
