@@ -121,8 +121,7 @@ def _when(moment: datetime | None, now: datetime) -> str:
     """Return `moment` in the zone of `now`, and how far it is from `now`: `... (2 hours ago)`; None becomes "never"."""
     if moment is None:
         return "never"
-    seconds = (now - moment).total_seconds()
-    distance = f"{how_long(seconds)} ago" if seconds >= 0 else f"in {how_long(-seconds)}"
+    distance = f"{how_long(now - moment)} ago" if moment <= now else f"in {how_long(moment - now)}"
     return f"{minute(moment, str(now.tzinfo))} ({distance})"
 
 

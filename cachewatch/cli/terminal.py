@@ -8,6 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from datetime import timedelta
 from functools import reduce
 from itertools import chain
 from pathlib import Path
@@ -99,7 +100,7 @@ class ProgressLine:
         share, left = self._done / self._total, ""
         elapsed, done = monotonic() - self._start, self._done - self._done_at_start
         if elapsed >= 3 and done:  # at the present speed, which the first seconds do not show
-            left = f", {how_long(elapsed / done * (self._total - self._done))} left"
+            left = f", {how_long(timedelta(seconds=elapsed / done * (self._total - self._done)))} left"
         self._draw("" if share >= 1 else f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}{left}")
 
     def count(self, done: int) -> None:

@@ -23,12 +23,13 @@ from cachewatch.errors import DocumentError, UnknownRevision, UsageError
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import read_package, tags_of
 from cachewatch.git.trees import folders
+from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.words import number
 from cachewatch.service.alerts_and_silent_sources import OPERATORS
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.digest_assembly_and_holds import goes_out_at
 from cachewatch.service.recipients_and_retries import is_operator, last_addresses
-from cachewatch.service.streams_and_silences import Stream, days, selection_of, streams_of
+from cachewatch.service.streams_and_silences import Stream, selection_of, streams_of
 from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
@@ -228,7 +229,7 @@ def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Ite
         if source.polled_at is None:
             yield Problem(AlertKind.SOURCE_LATE, name, f"the source {name} was never polled")
         elif now - source.polled_at > _MISSED_POLLS * interval:
-            what = f"the source {name} was polled {_ago(source.polled_at, now)}, but should be polled every {days(interval)}"
+            what = f"the source {name} was polled {_ago(source.polled_at, now)}, but should be polled every {how_long(interval)}"
             yield Problem(AlertKind.SOURCE_LATE, name, what, since=source.polled_at)
     for stream in status.streams:
         # A digest that is due in quiet hours is due at their end.
@@ -253,7 +254,7 @@ def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Itera
             what = f"deliveries wait for the channel {name}, which is no longer configured"
             yield Problem(AlertKind.CHANNEL_DOWN, name, what, since=channel.oldest)
     elif health.blocked_until is not None and health.is_blocked(now):
-        until = days(health.blocked_until - now)
+        until = how_long(health.blocked_until - now)
         what = f"the channel {name} does not work; next attempt in {until}"
         yield Problem(AlertKind.CHANNEL_DOWN, name, what, detail=health.error, since=health.error_at)
     elif channel.due_since is not None and channel.due_since < limit:
@@ -262,7 +263,7 @@ def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Itera
 
 
 def _ago(moment: datetime, now: datetime) -> str:
-    return f"{days(now - moment)} ago"
+    return f"{how_long(now - moment)} ago"
 
 
 _SPEC_KEYS = ("stacks", "targets", "oses", "compilers", "versions")

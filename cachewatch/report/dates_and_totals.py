@@ -178,12 +178,13 @@ def span(report: Report) -> str:
     if before.time and after.time and before.time != after.time:
         start, end = (datetime.fromisoformat(time).astimezone(UTC) for time in (before.time, after.time))
         passed = end.date() - start.date() if abs(end - start) >= timedelta(hours=36) else end - start  # as `days`
-        parts.append(f"{how_long(abs(passed).total_seconds())} {'later' if end > start else 'earlier'}")
+        parts.append(f"{how_long(abs(passed))} {'later' if end > start else 'earlier'}")
     return ", ".join(parts)
 
 
-def how_long(seconds: float) -> str:
+def how_long(duration: timedelta) -> str:
     """Return a duration in its most natural unit: 5 days, 3 hours, 20 minutes, 7 seconds."""
+    seconds = duration.total_seconds()
     if seconds >= 36 * 3600 or abs(seconds - 86400) < 1800:
         return number(max(1, int(seconds / 86400)), "day")
     if seconds >= 90 * 60:

@@ -49,7 +49,7 @@ def _local(time: str, zone: str) -> datetime:
 
 def days_between(since: str, until: str) -> str:
     """Return the time between two ISO times in words: 3 days."""
-    return how_long((datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds())
+    return how_long(datetime.fromisoformat(until) - datetime.fromisoformat(since))
 
 
 def fill(text: str, first: str = "", rest: str = "", width: int = 78) -> str:

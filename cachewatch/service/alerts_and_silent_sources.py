@@ -14,12 +14,12 @@ from cachewatch.config.sources_and_channels import Source
 from cachewatch.errors import StateError, TemplateError
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import LATEST, Revision, back_from
+from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.digest_and_message_values import Note, Notice, open_channel
 from cachewatch.report.digests.rendering_and_sizes import render_notice
 from cachewatch.report.words_file import words
 from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service.context_and_source_copies import Context, EndingError
-from cachewatch.service.streams_and_silences import days
 from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
@@ -168,7 +168,7 @@ def review_source(connection: Connection, context: Context, source: Source, sour
     age = staleness(source_health, now, context.config.timezone).said(words())
     answers = "It answers, but upstream may have stopped publishing."
     lines = (
-        f"{age[:1].upper()}{age[1:]}; `stale_after` is {days(source.stale_after)}.",
+        f"{age[:1].upper()}{age[1:]}; `stale_after` is {how_long(source.stale_after)}.",
         "It cannot be read either." if source_health.failures else answers,
     )
     alert = Alert(key=key, title=f"the source {source.name} has no news", lines=lines)
@@ -185,7 +185,7 @@ def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool
 def staleness(source_health: SourceHealth, now: datetime, zone: str) -> Note:
     """Return a note that says how old the newest data of a source is, or that there is none."""
     newest = _newest(source_health)
-    return Note("old", {"since": minute(newest, zone), "age": days(now - newest)}) if newest else Note("empty")
+    return Note("old", {"since": minute(newest, zone), "age": how_long(now - newest)}) if newest else Note("empty")
 
 
 def _newest(source_health: SourceHealth) -> datetime | None:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.errors import DamagedRow, StateError
+from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.digest_and_message_values import (
     DeliveryOutcome,
     DeliveryResult,
@@ -34,7 +35,6 @@ from cachewatch.service import alerts_and_silent_sources as alerts
 from cachewatch.service import recipients_and_retries as recipients
 from cachewatch.service.alerts_and_silent_sources import Alert
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.streams_and_silences import days
 from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
@@ -329,7 +329,7 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
     if answer.outcome is DeliveryOutcome.BLOCKED:
         return _Outcome(DeliveryState.QUEUED, answer.detail, due=now + recipients.BLOCKED)
     if not answer.is_channel and recipients.is_given_up(connection, context, delivery):
-        return _Outcome(DeliveryState.DEAD, f"given up after {days(now - delivery.created)}: {answer.detail}")
+        return _Outcome(DeliveryState.DEAD, f"given up after {how_long(now - delivery.created)}: {answer.detail}")
     rest = recipients.pause(1 if answer.is_channel else delivery.attempts, answer.retry_after)
     return _Outcome(DeliveryState.DEFERRED, answer.detail, due=now + rest)
 

@@ -8,7 +8,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,7 +27,6 @@ from cachewatch.errors import DamagedRow, UnknownRevision
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, is_there, resolve
 from cachewatch.git.tags_and_documents import tags_of
-from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.digest_and_message_values import Span
 from cachewatch.report.digests.subject import day_of
 from cachewatch.store import cursors_and_remembered as cursors
@@ -258,11 +257,6 @@ def first_revision(repository: Repository, source: Source, newest: Revision) -> 
 
 _OPTIONS = {"tags": "tag", "packages": "package", "stacks": "stack", "targets": "target", "oses": "os"}
 _OPTIONS |= {"compilers": "compiler", "versions": "versions"}
-
-
-def days(duration: timedelta) -> str:
-    """Return a duration in words, such as `5 days` or `20 minutes`."""
-    return how_long(duration.total_seconds())
 
 
 def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:

@@ -429,7 +429,7 @@ def test_what_stays_is_said_of_the_version_that_stays(run: Run, tmp_path: Path) 
 )
 def test_how_far_apart(seconds: int, said: str) -> None:
     """In the unit that a person would use."""
-    assert how_long(seconds) == said
+    assert how_long(timedelta(seconds=seconds)) == said
 
 
 def test_two_revisions_of_one_day(run: Run, tmp_path: Path) -> None:
