@@ -7,11 +7,10 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, as_completed, wait
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
-from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
@@ -139,49 +138,43 @@ def end_threads(threads: Iterable[threading.Thread]) -> None:
             thread.join(0.2)
 
 
-class Polls:
-    """The polls of one pass, which run in threads; if the `with` block raises, unfinished polls are ended."""
+@contextmanager
+def polling(context: Context) -> Iterator[Mapping[Future[bool], str]]:
+    """Poll all sources in threads; yield the polls with the names of the sources. If the `with` block raises, end them."""
+    # Those that answered last time come first, and wait for none that hangs.
+    sources = sorted(context.config.sources.values(), key=lambda each: not has_answered(context, each))
+    waiting = deque((Future[bool](), source) for source in sources)
+    polls = {future: source.name for future, source in waiting}
 
-    def __init__(self, context: Context) -> None:
-        self.failed = 0  # how many sources could not be read; known when all have answered
-        self._context = context
-        # Those that answered last time come first, and wait for none that hangs.
-        sources = sorted(context.config.sources.values(), key=lambda each: not has_answered(context, each))
-        waiting = deque((Future[bool](), source) for source in sources)
-        self._polls = {future: source.name for future, source in waiting}
-        # As daemons: a hanging thread must not keep the process alive.
-        self._threads = [
-            threading.Thread(target=self._work, args=(waiting,), name="poll", daemon=True)
-            for _ in range(min(ANSWERING + OTHERS, len(waiting)))
-        ]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, error: object, *_: object) -> None:
-        if error is not None:
-            self._context.is_ending.set()
-            end_threads(self._threads)
-
-    def __iter__(self) -> Iterator[frozenset[str]]:
-        """Yield which sources have not answered: after 5 seconds, then at each answer. Raises errors of storing."""
-        _, late = wait(self._polls, _GRACE_SECONDS)
-        yield frozenset(self._polls[each] for each in late)
-        for future in as_completed(late):
-            late.discard(future)
-            yield frozenset(self._polls[each] for each in late)
-        self.failed = sum(not future.result() for future in self._polls)
-
-    def _work(self, waiting: deque[tuple[Future[bool], Source]]) -> None:
-        while waiting and not self._context.is_ending.is_set():
+    def work() -> None:
+        while waiting and not context.is_ending.is_set():
             with suppress(IndexError):
                 future, source = waiting.popleft()
                 try:
-                    future.set_result(poll(self._context, source))
+                    future.set_result(poll(context, source))
                 except BaseException as error:  # noqa: BLE001  raised again when the others are done
                     future.set_exception(error)
+
+    # As daemons: a hanging thread must not keep the process alive.
+    count = min(ANSWERING + OTHERS, len(waiting))
+    threads = [threading.Thread(target=work, name="poll", daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield polls
+    except BaseException:
+        context.is_ending.set()
+        end_threads(threads)
+        raise
+
+
+def _unanswered(polls: Mapping[Future[bool], str]) -> Iterator[frozenset[str]]:
+    """Yield the sources whose polls have not ended: after 5 seconds, then at each answer."""
+    _, late = wait(polls, _GRACE_SECONDS)
+    yield frozenset(polls[each] for each in late)
+    for future in as_completed(late):
+        late.discard(future)
+        yield frozenset(polls[each] for each in late)
 
 
 def resume(context: Context) -> None:
@@ -252,13 +245,14 @@ def run_pass(context: Context) -> Result:
     begun, untold, is_well = context.clock(), list(streams_of(context.config)), False
     with Worker(go_on=context.go_on) as worker:
         worker.start()  # before there are threads
-        with Polls(context) as polls:
-            for pending in polls:
+        with polling(context) as polls:
+            for pending in _unanswered(polls):
                 ready = [stream for stream in untold if not stream.depends_on(pending)]
                 untold = [stream for stream in untold if stream.depends_on(pending)]
                 if ready or not pending:
                     is_well = _create_digests(context, ready, worker, is_last=not pending)
                 deliver_all(context, is_last=not pending)
+            failed = sum(not future.result() for future in polls)  # raises errors of storing
     for source in context.config.sources.values():
         follow_poll(context, source, may_be_open=not is_well)
     clean_up(context, may_be_open=not is_well)
@@ -267,7 +261,7 @@ def run_pass(context: Context) -> Result:
         kinds = [alert.key.kind for alert in health.all_open(connection)]
         _log_what_waits(connection, context, begun)
     return Result(
-        failed_sources=polls.failed,
+        failed_sources=failed,
         failed_digests=kinds.count(AlertKind.DIGEST_FAILED),
         dead=dead,
         suppressed=suppressed,
