@@ -14,7 +14,8 @@ from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, Need, Resolution
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Home, Pinned
 from cachewatch.core.advice.waits_and_reminders import Departure, Memory, Point, Remembered, merged, series_or_tag
-from cachewatch.core.statement_kinds import Statement, StatementKind
+from cachewatch.core.kinds_and_specs import Kind
+from cachewatch.core.statement_kinds import Counts, Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.git.revision_names_and_times import Revision, covers, is_there, resolve, resolve_upstream, times_between
 from cachewatch.git.tags_and_documents import Bases, Restored, RestoredDocument, document_in, tags_of
@@ -250,7 +251,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         wave = self.state.remembered.wave(self.source.name, news.name)
         is_told = any(one.kind is StatementKind.PRUNE for one in all_statements(news.tag))
         if wave is not None and not is_told and news.tag.report.pruned >= wave.count:
-            yield removals.pruned(wave)
+            yield Statement(kind=StatementKind.PRUNE, counts=Counts(vanished=wave.count), kinds=frozenset({Kind.PRUNE}))
 
     def _settled(
         self, gap: PendingRange, known: Remembered, wanted: Callable[[str], bool]

@@ -30,7 +30,7 @@ from cachewatch.core.advice.waits_and_reminders import (
 from cachewatch.core.changesets import Blob, Content
 from cachewatch.core.comparison.stacks_prunes_suspicion import is_most
 from cachewatch.core.kinds_and_specs import CompilerForm, Document, Kind, Machine, Place, Side
-from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Counts, Line, Statement, StatementKind, in_order, name_of
+from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Line, Statement, StatementKind, in_order, name_of
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.documents.records_parsing_diagnostics import Binary, KnownRecords, parse_side, write_document
 from cachewatch.errors import SourceError, UnknownRevision, WorkFailed
@@ -468,11 +468,6 @@ def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
         if one.kind is StatementKind.REBUILD_WAVE and one.counts.beside > 0 and after.tag and after.revision:
             day = (after.time or "")[:10]
             yield AnnouncedWave(source=source, tag=after.tag, revision=after.revision, day=day, count=one.counts.beside)
-
-
-def pruned(wave: AnnouncedWave) -> Statement:
-    """Return the statement that the old builds of `wave`, whose prune an earlier digest announced, are gone."""
-    return Statement(kind=StatementKind.PRUNE, counts=Counts(vanished=wave.count), kinds=frozenset({Kind.PRUNE}))
 
 
 def tag_added(tag: str) -> Statement:
