@@ -73,8 +73,8 @@ _BYTES = len(checksum_of([]))
 _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 
 
-def add(connection: Connection, stored: DigestRecord) -> bool:
-    """Store a digest unless a digest with the same key is stored; return whether it was stored."""
+def add(connection: Connection, stored: DigestRecord) -> None:
+    """Store a digest unless a digest with the same key is stored."""
     moves = msgspec.msgpack.encode(stored.advances)
     content = msgspec.msgpack.encode((stored.rendered, stored.short))
     # The forms of a digest repeat each other, in large ones at a distance beyond what zlib, or a preset, sees.
@@ -82,7 +82,7 @@ def add(connection: Connection, stored: DigestRecord) -> bool:
     rendered = lzma.compress(content, filters=[{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": seen}])
     values = {name: getattr(stored, name) for name in DigestSummary.__struct_fields__}
     checksum = checksum_of([moves]) + checksum_of([rendered])
-    return insert_new(connection, digests, {**values, "moves": moves, "rendered": rendered, "checksum": checksum})
+    insert_new(connection, digests, {**values, "moves": moves, "rendered": rendered, "checksum": checksum})
 
 
 def known(connection: Connection, subscription: str) -> tuple[DigestSummary, ...]:

@@ -251,10 +251,9 @@ def filled(kind: type[Value], source: object, **others: Any) -> Value:
     return kind(**{name: getattr(source, name) for name in kind.__struct_fields__ if name not in others}, **others)
 
 
-def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
-    """Insert a row with `values` unless a row with the same key exists; return whether it was inserted."""
-    done = connection.execute(insert_into(connection, table).on_conflict_do_nothing(), dict(values))
-    return bool(done.rowcount > 0)
+def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
+    """Insert a row with `values` unless a row with the same key exists."""
+    connection.execute(insert_into(connection, table).on_conflict_do_nothing(), dict(values))
 
 
 def put(
