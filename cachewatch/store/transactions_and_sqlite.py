@@ -70,20 +70,19 @@ class Database(ABC):
         """Return the process that leads a shared state; None if no process leads it or the state is not shared."""
         return None
 
-    def check_place(self) -> None:  # noqa: B027  a server keeps what it has open
+    # A server keeps what it has open, checks its files if it has checksums, and maintains them itself.
+    def check_place(self) -> None:  # noqa: B027
         """Raise StateError if the state was moved, replaced or deleted since it was opened."""
 
-    @abstractmethod
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027
         """Raise StateError if the files of the database are damaged."""
+
+    def tidy(self) -> None:  # noqa: B027
+        """Do regular maintenance that keeps the database from growing."""
 
     @abstractmethod
     def back_up(self, target: Path) -> None:
         """Copy the whole database to `target`, which must not exist."""
-
-    @abstractmethod
-    def tidy(self) -> None:
-        """Do regular maintenance that keeps the database from growing."""
 
     @abstractmethod
     def _advise(self, error: DatabaseError) -> str:

@@ -162,9 +162,6 @@ class PostgresDatabase(Database):
         self._writers.dispose()
         super().close()
 
-    def check(self) -> None:
-        """Do nothing: the server checks its own files, if it has checksums."""
-
     def back_up(self, target: Path) -> None:
         """Copy the whole database to `target` as an SQLite database; `target` must not exist."""
         with (
@@ -174,9 +171,6 @@ class PostgresDatabase(Database):
             with self.read() as source, copy.write() as connection:
                 copy_rows(source, connection)
             copy.back_up(target)
-
-    def tidy(self) -> None:
-        """Do nothing: the server maintains its files itself."""
 
     def _advise(self, error: DatabaseError) -> str:
         """Return the first line of the server's message on `error`, and advice if there is any for it."""
