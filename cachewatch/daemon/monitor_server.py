@@ -15,7 +15,6 @@ from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector
 
 from cachewatch import __version__
 from cachewatch.config.schedules_and_dates import quiet_until
@@ -217,16 +216,15 @@ def _of_channel(channel: ChannelStatus, now: datetime) -> Iterator[Sample]:
     yield "cachewatch_suppressed_addresses", labels, channel.suppressed
 
 
-class _Figures(Collector):
-    def __init__(self, samples: Iterable[Sample]) -> None:
-        self._samples = samples
+class _Figures(Struct):
+    samples: Iterable[Sample]
 
     def collect(self) -> list[Metric]:
         families: dict[str, Any] = {
             name: (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily)(name, about, labels=labels)
             for name, (about, *labels) in SERIES.items()
         }
-        for name, values, value in self._samples:
+        for name, values, value in self.samples:
             # An older or newer version may have stored counters that this one does not know.
             if name in SERIES and values.keys() == set(SERIES[name][1:]):
                 families[name].add_metric([values[label] for label in SERIES[name][1:]], value)

@@ -241,9 +241,8 @@ class Isolation:
 
     def __init__(self, worker: Worker | None = None, refused: Mapping[str, str] | None = None) -> None:
         self._worker = worker
-        self.refused = dict(
-            refused or {}
-        )  # documents that ended a worker, by object id, with the reason: not read again
+        # Documents that ended a worker, by object id, with the reason: they are not read again.
+        self.refused = dict(refused or {})
         self._left = _BUDGET_SECONDS  # of processor time, so that other sources are not kept waiting
 
     def each(
