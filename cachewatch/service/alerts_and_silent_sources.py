@@ -118,11 +118,10 @@ def resolve_now(context: Context, key: AlertKey, title: str) -> None:
 
 
 @contextmanager
-def contained(context: Context, name: str, part: str, *, may_be_open: bool = True) -> Iterator[None]:
+def contained(context: Context, name: str, part: str) -> Iterator[None]:
     """Turn an error in the `with` block into an alert that the work `part` on the source `name` fails.
 
-    After success, resolve that alert if there is one; if not `may_be_open`, do not look for it. A StateError or an
-    EndingError is raised, and becomes no alert.
+    After success, resolve that alert if there is one. A StateError or an EndingError is raised, and becomes no alert.
     """
     key = AlertKey(AlertKind.WORK_FAILED, name, part)
     try:
@@ -136,8 +135,7 @@ def contained(context: Context, name: str, part: str, *, may_be_open: bool = Tru
         context.log.error("work.failed", name=name, part=part, error=said, traceback=traceback_of(error))
         open_now(context, Alert(key=key, title=f"{part} of {name} fails", lines=(said,)))
     else:
-        if may_be_open:
-            resolve_now(context, key, f"{part} of {name} works again")
+        resolve_now(context, key, f"{part} of {name} works again")
 
 
 def settle_within(connection: Connection, context: Context, alert: Alert, end: str, *, is_open: bool) -> None:

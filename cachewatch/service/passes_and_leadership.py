@@ -65,9 +65,9 @@ def has_answered(context: Context, source: Source) -> bool:
     return source_health.succeeded_at is not None and not source_health.failures
 
 
-def follow_poll(context: Context, source: Source, *, may_be_open: bool = True) -> None:
-    """Call the extensions' `after_poll` for `source`; an error becomes an alert. `may_be_open`: see `contained`."""
-    with alerts.contained(context, source.name, "what follows a poll", may_be_open=may_be_open):
+def follow_poll(context: Context, source: Source) -> None:
+    """Call the extensions' `after_poll` for `source`; an error becomes an alert."""
+    with alerts.contained(context, source.name, "what follows a poll"):
         extensions().hook.after_poll(context=context, source=source)
 
 
@@ -206,8 +206,8 @@ def resume(context: Context) -> None:
         alerts.notify_within(connection, context, notice)
 
 
-def clean_up(context: Context, *, may_be_open: bool = True) -> None:
-    """Remove old rows, and unused pins of each source; for errors in a source and `may_be_open`, see `contained`."""
+def clean_up(context: Context) -> None:
+    """Remove old rows, and unused pins of each source; an error in a source becomes an alert."""
     # Deletes what `retention:` allows, but no entries of feeds, which are written from all of them.
     now, retention, sources = context.clock(), context.config.retention, context.config.sources
     feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
@@ -222,7 +222,7 @@ def clean_up(context: Context, *, may_be_open: bool = True) -> None:
     if digests_gone or payloads_gone:
         context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)
     for name, source in sources.items():
-        with alerts.contained(context, name, "maintenance", may_be_open=may_be_open):
+        with alerts.contained(context, name, "maintenance"):
             try:
                 context.watched(source).tidy(used[name])
             except CachewatchError as error:
@@ -242,7 +242,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
 def run_pass(context: Context) -> Result:
     """Poll every source now, and create and send what is due; a source delays only the digests that depend on it."""
-    begun, untold, is_well = context.clock(), list(streams_of(context.config)), False
+    begun, untold = context.clock(), list(streams_of(context.config))
     with Worker(go_on=context.go_on) as worker:
         worker.start()  # before there are threads
         with polling(context) as polls:
@@ -250,12 +250,12 @@ def run_pass(context: Context) -> Result:
                 ready = [stream for stream in untold if not stream.depends_on(pending)]
                 untold = [stream for stream in untold if stream.depends_on(pending)]
                 if ready or not pending:
-                    is_well = _create_digests(context, ready, worker, is_last=not pending)
+                    _create_digests(context, ready, worker, is_last=not pending)
                 deliver_all(context, is_last=not pending)
             failed = sum(not future.result() for future in polls)  # raises errors of storing
     for source in context.config.sources.values():
-        follow_poll(context, source, may_be_open=not is_well)
-    clean_up(context, may_be_open=not is_well)
+        follow_poll(context, source)
+    clean_up(context)
     with context.database.read() as connection:
         dead, suppressed = deliveries.failed_since(connection, begun)
         kinds = [alert.key.kind for alert in health.all_open(connection)]
@@ -291,8 +291,8 @@ def create_digests(context: Context) -> None:
         _create_digests(context, streams_of(context.config), worker)
 
 
-def _create_digests(context: Context, streams: Iterable[Stream], worker: Worker, *, is_last: bool = True) -> bool:
-    """Create due digests and review alerts; if `is_last` in the pass, send the summary. Return True if all is well."""
+def _create_digests(context: Context, streams: Iterable[Stream], worker: Worker, *, is_last: bool = True) -> None:
+    """Create due digests and review alerts; if `is_last` in the pass, send the summary unless all is well."""
     context.database.check_place()
     take_over_renamed(context)
     # Another host fetched the newest revision of these sources, and this one has yet to: they are polled first.
@@ -312,11 +312,8 @@ def _create_digests(context: Context, streams: Iterable[Stream], worker: Worker,
         for stream in sorted(ready, key=lambda stream: not stream.is_urgent):
             context.go_on()
             create_digest(context, stream, comparisons)
-        if review(context):
-            return True
-        if is_last:
+        if not review(context) and is_last:
             summarize(context)
-    return False
 
 
 def _is_behind(context: Context, source: Source) -> bool:
