@@ -151,9 +151,7 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
             return
         context.pin((*decision.begun, *(advance for draft, _ in decision.drafts for advance in draft.advances)))
         with context.database.write() as connection:
-            is_written = write_decision(connection, context, stream, state, decision)
-        if is_written:
-            _log(log, decision)
+            write_decision(connection, context, stream, state, decision)
         if decision.failure is not None:
             raise decision.failure
     except Exception as error:
@@ -276,11 +274,11 @@ def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: d
 
 def write_decision(
     connection: Connection, context: Context, stream: Stream, state: StreamState, decision: StreamDecision
-) -> bool:
-    """Write a decision; if the stored state is not `state` any more, write nothing and return False to decide again."""
+) -> None:
+    """Write and log a decision; do nothing if the stored state is not `state` any more, so that it is made again."""
     stored = read_stream(connection, stream)  # of this, polls and alerts may have changed
     if replace(stored, sources=state.sources, is_failing=state.is_failing) != state:
-        return False
+        return
     now = context.clock()
     name = stream.subscription.name
     if decision.begun:
@@ -298,7 +296,7 @@ def write_decision(
     if state.is_failing and decision.failure is None:
         key = AlertKey(AlertKind.DIGEST_FAILED, name, stream.name)
         alerts.resolve_within(connection, context, key, f"digests can be created again for {name}/{stream.name}")
-    return True
+    _log(context.log_within(connection).bind(subscription=name, stream=stream.name), decision)
 
 
 def _log(log: Log, decision: StreamDecision) -> None:
