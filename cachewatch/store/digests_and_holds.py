@@ -221,8 +221,8 @@ def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Ho
     """Return the events for which the digest of a stream is held."""
     query, found = select(holds).filter_by(subscription=subscription, stream=stream), []
     for row in connection.execute(query.order_by(holds.c.source, holds.c.tag, holds.c.kind)):
-        is_suspicious = row.kind == AlertKind.SUSPICIOUS_LOSS  # in a damaged row, it may be anything
-        kind = AlertKind.SUSPICIOUS_LOSS if is_suspicious else AlertKind.LARGE_CHANGE
+        # In a damaged row, the kind may be anything.
+        kind = AlertKind.SUSPICIOUS_LOSS if row.kind == AlertKind.SUSPICIOUS_LOSS else AlertKind.LARGE_CHANGE
         key = AlertKey(kind, row.source, row.tag)
         found.append(filled(Hold, row, alert=key, content=tuple(row.content.splitlines())))
     return tuple(found)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import blake2b
 from importlib import import_module
 from typing import Any, TypeVar
@@ -77,16 +78,11 @@ def _key(*names: str) -> list[Column[str]]:
     return [Column(name, Text, primary_key=True) for name in names]
 
 
-def _texts(*names: str, **options: Any) -> list[Column[str]]:
-    return [Column(name, Text, nullable=False, **options) for name in names]
+def _required(kind: Any, *names: str, **options: Any) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=False, **options) for name in names]
 
 
-def _moments(*names: str) -> list[Column[datetime]]:
-    return [Column(name, Moment, nullable=False) for name in names]
-
-
-def _bytes(*names: str) -> list[Column[bytes]]:
-    return [Column(name, types.LargeBinary, nullable=False) for name in names]
+_texts, _moments, _bytes = (partial(_required, kind) for kind in (Text, Moment, types.LargeBinary))
 
 
 # The revision up to which a stream of a subscription has reported changes of a tag.
