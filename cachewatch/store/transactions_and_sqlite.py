@@ -278,7 +278,7 @@ class SqliteDatabase(Database):
 
     def check(self, how: str = "integrity_check") -> None:
         """Run SQLite's check `how`; `quick_check` leaves out the indexes. Raises StateError if the file is damaged."""
-        with self._explained(), self._engine.connect() as connection:
+        with self.read() as connection:
             found = connection.exec_driver_sql(f"PRAGMA {how}(1)").scalar()
         if found != "ok":
             raise StateError(f"{self.path}: damaged ({found}); move it away and restore a backup: nothing was changed")
@@ -313,7 +313,7 @@ class SqliteDatabase(Database):
 
     def _form(self) -> int | None:
         """Return the form of the tables; None if the file is empty. Raises StateError if another program wrote it."""
-        with self._explained(), self._engine.connect() as connection:
+        with self.read() as connection:
             form = form_of(connection)
             if form is None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is not None:
                 raise StateError(f"{self.path}: is not a state of cachewatch; name another folder in `state:`")
