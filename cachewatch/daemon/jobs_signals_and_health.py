@@ -82,18 +82,16 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
             pool.shutdown(wait=True)
 
 
-def notify(*lines: str, status: str = "") -> bool:
-    """Send systemd these lines and the status, if it listens; return whether they were sent (see sd_notify(3))."""
+def notify(*lines: str, status: str = "") -> None:
+    """Send systemd these lines and the status, if it listens (see sd_notify(3))."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
-        return False
+        return
     # A line break would begin another assignment.
     assignments = [*lines, *([f"STATUS={' '.join(safe(status).split())}"] if status else [])]
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as client:
         client.connect("\0" + address[1:] if address.startswith("@") else address)
         client.sendall("\n".join(assignments).encode())
-        return True
-    return False
 
 
 _TICK = timedelta(seconds=30)
