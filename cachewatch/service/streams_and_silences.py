@@ -83,14 +83,11 @@ def streams_of(config: Config) -> Iterator[Stream]:
     for subscription in config.subscriptions.values():
         wanted = Globs(subscription.match.sources)
         sources = tuple(source for source in config.sources.values() if wanted(source.name))
-        schedule = parse_when(subscription.when, config.timezone)
-        of = {"subscription": subscription, "name": REGULAR, "schedule": schedule, "sources": sources}
-        regular = filled(Stream, subscription, **of)
-        yield regular
+        of, when = {"subscription": subscription, "sources": sources}, parse_when(subscription.when, config.timezone)
+        yield filled(Stream, subscription, name=REGULAR, schedule=when, **of)
         if urgent := subscription.urgent:
-            of_urgent = replace(regular, name=URGENT, changes=urgent.changes, channels=urgent.channels)
-            at_once = parse_when("each revision", config.timezone)
-            yield replace(of_urgent, to=urgent.to or subscription.to, schedule=at_once)
+            at_once, to = parse_when("each revision", config.timezone), urgent.to or subscription.to
+            yield filled(Stream, urgent, name=URGENT, schedule=at_once, to=to, **of)
 
 
 class StreamState(Struct, frozen=True, kw_only=True):
