@@ -378,11 +378,10 @@ def _read(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
 
 def _about_file(path: Path) -> Piece:
     """Return a Piece for the worker with inode, size and time of a file, so that a changed file counts as another."""
-    versions: tuple[str, ...] = ()
     with suppress(OSError):
         found = file_of(path).stat()
-        versions = (f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",)
-    return Piece(versions, 0)
+        return Piece((f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",), 0)
+    return Piece((), 0)
 
 
 # The longest time for which urgent digests are held.
