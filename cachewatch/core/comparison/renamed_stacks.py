@@ -8,7 +8,7 @@ shows as it does in any other stack.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from cachewatch.core.comparison.compiler_and_target_migrations import PackageValues, values_of
 from cachewatch.core.comparison.package_changes import Pair, compare, part_of
@@ -127,7 +127,7 @@ def compare_renamed(pairs: Iterable[Pair], names: NewNames, selection: Selection
             {one: count for one, count in side.counts.items() if selection.chooses(one)}
             for side in (change.specs_before, change.specs_after)
         )
-        by_old_names = None if had == has else compare(*astuple(pair), is_pruned=is_pruned)
+        by_old_names = None if had == has else compare(pair.package, pair.before, pair.after, is_pruned=is_pruned)
         items = None if by_old_names is None else _items(change, by_old_names, names, selection)
         found.append(Renamed(pair.package, items, values_of(change)))
     return found

@@ -59,12 +59,9 @@ class HeldSpecs(NamedTuple):
     hashes: bytes | str  # packed by `pack`
 
 
-class DocumentChange(NamedTuple):
+class DocumentChange(Pair, frozen=True):
     """A document before and after a revision; either is None if the tag did not have it then."""
 
-    package: str
-    before: Document | None
-    after: Document | None
     is_baseline: bool  # the specs may have been added before this revision, which has the first readable version
 
 
@@ -72,7 +69,7 @@ def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[tuple[Do
     """Yield each of `documents`, all of `tag`, that changed, with its change; DeepDiff compares 64 in one call."""
     left = iter(documents)
     while some := list(islice(left, 64)):
-        changes = compare_all([Pair(*one[:3]) for one in some], is_pruned=is_mutable(tag))
+        changes = compare_all(some, is_pruned=is_mutable(tag))
         yield from ((one, change) for one, change in zip(some, changes, strict=True) if change)
 
 
@@ -167,7 +164,7 @@ class TagStates:
             survey=partial(self._survey, {document.package for document, _ in changes}),
             is_pruned=is_pruned,
             compare_renamed=lambda names, those, chosen: compare_renamed(
-                (Pair(*one[:3]) for one, _ in changes if one.package in those), names, chosen, is_pruned=is_pruned
+                (one for one, _ in changes if one.package in those), names, chosen, is_pruned=is_pruned
             ),
         )
         if tally.selected is not None:
