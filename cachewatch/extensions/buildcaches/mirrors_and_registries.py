@@ -212,10 +212,7 @@ class Image(WebMirror):
         is_safe = realm.startswith("https:") or origin(realm) == origin(self._base)
         headers = self._own if is_safe else {}
         answer = self._client.get(url, headers=headers, size=_LARGEST_MANIFEST, named_by=self._base)
-        try:
-            granted = msgspec.json.decode(answer.body, type=_Token)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise SourceError(f"{self.where}: the registry's token cannot be read") from error
+        granted = decoded(answer.body, _Token, f"{self.where}: the registry's token cannot be read")
         if not (token := granted.token or granted.access_token) or not token.isascii() or not token.isprintable():
             raise SourceError(f"{self.where}: the registry gave no token")
         return token
