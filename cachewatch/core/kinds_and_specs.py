@@ -11,10 +11,21 @@ from enum import IntEnum, StrEnum
 from functools import cached_property, lru_cache
 from itertools import chain
 from operator import add
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import astuple
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+def grouped(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
+    """Return, by the first of the two values of each pair, a list of the second ones, in the order of `pairs`."""
+    groups: dict[_Key, list[_Value]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 class _Word(StrEnum):

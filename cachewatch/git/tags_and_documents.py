@@ -1,6 +1,5 @@
 """Read a catalogue from git: compare revisions tag by tag, read documents of a tag, find the last readable version."""
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -12,8 +11,8 @@ from msgspec.structs import replace
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Content, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.core.filters_and_spec_patterns import no_tag_matches
-from cachewatch.core.kinds_and_specs import Diagnostic, Document, Side, Unreadable
-from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean, is_name
+from cachewatch.core.kinds_and_specs import Diagnostic, Document, Side, Unreadable, grouped
+from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
 from cachewatch.documents.front_matter_and_limits import ignored_entries_note, read_tags_file
 from cachewatch.documents.records_parsing_diagnostics import TOO_LARGE, KnownRecords, parse_side
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
@@ -203,12 +202,7 @@ def packages_in(repository: Repository, commit: str, tag: str) -> Mapping[str, s
 
 def _tree_in(repository: Repository, commit: str, tag: str, others: Collection[str] = ()) -> str | None:
     """Return the id of the git tree of `tag` in `commit`; None if it has no such tag. `others`: see `catalogue_of`."""
-    tree = catalogue_of(repository, commit, others)
-    is_stored = tree is not None and not isinstance(tree, MadeTree) and is_name(tag.encode())
-    found = repository.objects().get(f"{tree}:{tag}") if is_stored else None
-    if found is not None:
-        return found.id
-    return folders(repository, tree).ids.get(tag)  # a missing tree is an error where it is read
+    return folders(repository, catalogue_of(repository, commit, others)).ids.get(tag)
 
 
 def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
@@ -308,9 +302,7 @@ def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[B
     trees = {tree: (tag, package) for tag, ids in listed for package, tree in ids.items()}
     if len(trees) > _FEW_DOCUMENTS:
         return None
-    by_tag: defaultdict[str, list[tuple[bytes, str | None]]] = defaultdict(list)
-    for tree, (tag, package) in trees.items():
-        by_tag[tag].append((package.encode(), tree))
+    by_tag = grouped((tag, (package.encode(), tree)) for tree, (tag, package) in trees.items())
     return [blob for tag, found in by_tag.items() for blob in blobs_of(repository, folder_of(repository, tag), found)]
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from cachewatch.core import graphs_and_attribution as graphs
 from cachewatch.core.graphs_and_attribution import Cause, Causes, Dependency, Explanation, Graph, GraphNode, What
+from cachewatch.core.kinds_and_specs import grouped
 
 MOST_CAUSES = 1_000  # that are listed for a spec; real specs have hundreds at most
 
@@ -23,7 +24,6 @@ _TOO_MANY = frozenset([graphs.TOO_MANY])
 
 class _GraphSpec(NamedTuple):
     node: GraphNode
-    edges: Sequence[Dependency]
     graph: Graph
 
     def label(self, edge: Dependency) -> str:
@@ -38,7 +38,7 @@ class _GraphSpec(NamedTuple):
 
     @property
     def compiler_edges(self) -> Sequence[Dependency]:
-        return [edge for edge in self.edges if edge.virtuals and edge.languages]
+        return [edge for edge in self.node.dependencies if edge.virtuals and edge.languages]
 
     @property
     def compilers(self) -> Mapping[str, str]:
@@ -56,10 +56,10 @@ def _compare_specs(
     old: GraphNode, new: GraphNode, before: Graph, after: Graph
 ) -> tuple[Sequence[Cause], Sequence[tuple[Dependency, Dependency]]]:
     """Return how the specs `old` and `new` of two graphs themselves differ, and the pairs of their dependencies."""
-    had, has = _GraphSpec(old, old.dependencies, before), _GraphSpec(new, new.dependencies, after)
+    had, has = _GraphSpec(old, before), _GraphSpec(new, after)
     compilers = _compiler_changes(had, has)
     is_rewritten = had.names_its_compiler is not has.names_its_compiler
-    edges = [had.edges, has.edges]
+    edges = [old.dependencies, new.dependencies]
     if compilers or is_rewritten:  # these stand for differences in compilers and runtimes among the dependencies
         edges = [[e for e in some if not e.languages and e.name not in graphs.RUNTIMES] for some in edges]
     both, removed, added = _paired(*edges)
@@ -298,9 +298,7 @@ def explain_new_specs(
     `before` and `after` are the specs of a package by hash; `matches` has, by new hash, removed hashes it may replace.
     """
     kept, vanished = before.keys() & after.keys(), before.keys() - after.keys()
-    alike: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)  # the kept hashes, by identity
-    for spec_hash in kept:
-        alike[_identity(before[spec_hash])].append(spec_hash)
+    alike = grouped((_identity(before[spec_hash]), spec_hash) for spec_hash in kept)
     dependencies = {spec_hash: frozenset(node.below) for spec_hash, node in before.items()}
 
     def candidates(new: GraphNode) -> Iterator[tuple[Collection[str], Explanation]]:
@@ -344,14 +342,10 @@ class Impact(Struct, frozen=True, kw_only=True):
     direct: frozenset[str]  # packages with a direct dependency on the asked specs
 
 
-def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[str, tuple[str, ...]]) -> Impact:
+def find_impact(nodes: Sequence[GraphNode], asked: Set[str], stacks_of: Mapping[str, tuple[str, ...]]) -> Impact:
     """Count specs in `nodes` that depend, even indirectly, on the hashes `asked`; `stacks_of` has stacks by hash."""
-    names: dict[str, str] = {}
-    by_dependency: defaultdict[str, list[str]] = defaultdict(list)
-    for node in nodes:
-        names[node.hash] = node.name
-        for name in node.below:
-            by_dependency[name].append(node.hash)
+    names = {node.hash: node.name for node in nodes}
+    by_dependency = grouped((name, node.hash) for node in nodes for name in node.below)
 
     def dependents(spec_hash: str) -> Iterator[str]:
         for name in {graphs.name_of(spec_hash), spec_hash}:
@@ -364,10 +358,7 @@ def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[
         waiting += found
     affected = [spec_hash for spec_hash in reached - asked if spec_hash in stacks_of]
     packages = Counter(names[spec_hash] for spec_hash in affected)
-    by_stack: defaultdict[str, list[str]] = defaultdict(list)  # the package of each spec
-    for spec_hash in affected:
-        for stack in stacks_of[spec_hash] or ("",):
-            by_stack[stack].append(names[spec_hash])
+    by_stack = grouped((stack, names[one]) for one in affected for stack in stacks_of[one] or ("",))
     return Impact(
         asked=tuple(sorted(asked)),
         specs=len(affected),

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from cachewatch.core.comparison.kept_and_reused_hashes import NOTHING, describe_changes, is_same_spec, not_written
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
-from cachewatch.core.kinds_and_specs import Signature
+from cachewatch.core.kinds_and_specs import Signature, grouped
 from cachewatch.core.names_and_layouts import Wanted, in_order, is_mutable
 from cachewatch.core.statement_kinds import Line, Statement
 from cachewatch.errors import UsageError
@@ -134,9 +134,7 @@ def _rows_of_one(index: Index, beginning: str, tags: Sequence[str]) -> tuple[str
 
 def _lives(index: Index, rows: Iterable[_Presence]) -> Iterator[Sequence[_Presence]]:
     """Divide `rows`, all of one hash, by document and by the spec that the hash means there; yield the rows of each."""
-    documents: defaultdict[tuple[str, str], list[_Presence]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row.first):
-        documents[row.tag, row.package].append(row)
+    documents = grouped(((row.tag, row.package), row) for row in sorted(rows, key=lambda row: row.first))
     tags = list(in_order({tag for tag, _ in documents}))
     for own in sorted(documents.values(), key=lambda own: (tags.index(own[0].tag), own[0].first, own[0].package)):
         starts = [0, *(n for n in range(1, len(own)) if not _goes_on(index, own[n - 1], own[n]))]

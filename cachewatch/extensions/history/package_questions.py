@@ -1,6 +1,5 @@
 """Questions about packages: when each version was in each stack, what each revision changed, what changes most."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from itertools import product
@@ -13,7 +12,7 @@ from cachewatch.core.advice.verbs_and_reasons import Rank
 from cachewatch.core.comparison.kept_and_reused_hashes import spellings_of
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
-from cachewatch.core.kinds_and_specs import Signature
+from cachewatch.core.kinds_and_specs import Signature, grouped
 from cachewatch.core.statement_kinds import Line, Statement, StatementKind
 from cachewatch.core.statements import select_statements
 from cachewatch.core.versions_spellings_targets import version_key
@@ -23,7 +22,7 @@ from cachewatch.report.diff_blocks_and_colours import colour_of
 from cachewatch.report.digest_and_message_values import newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.json_and_csv import statement_values
-from cachewatch.report.tables_and_listings import Cell, Coloured, Row, Table
+from cachewatch.report.tables_and_listings import Coloured, Row, Table
 from cachewatch.report.words import number
 from cachewatch.report.words_file import words
 
@@ -75,11 +74,12 @@ def find_when(index: Index, package: str, tag: str, selection: Selection = EVERY
     only in compiler, variants or the spelling of their version share a row.
     """
     ids = index.known_id("package", package), index.known_id("tag", tag)
-    spans: defaultdict[tuple[str, str, str], list[Span]] = defaultdict(list)  # by version, stack and target
-    for specs, span in presences(index, *ids, index.newest):
-        if selection.targets(specs.target) and selection.compilers(specs.compiler):
-            for version, stack in product(filter(selection.versions, specs.versions), specs.stacks or ("",)):
-                spans[version, stack, specs.target].append(span)
+    spans = grouped(
+        ((version, stack, specs.target), span)
+        for specs, span in presences(index, *ids, index.newest)
+        if selection.targets(specs.target) and selection.compilers(specs.compiler)
+        for version, stack in product(filter(selection.versions, specs.versions), specs.stacks or ("",))
+    )
     periods = {key: joined(found) for key, found in spans.items()}
     begins: dict[str, int] = {}  # in which revision the first stack had each version
     for (version, stack, _), ((first, _), *_) in periods.items():
@@ -115,9 +115,9 @@ def when_table(answer: When, is_for_people: bool) -> Table:
     after = ("",) * bool(rows) + (answer.indexed.as_last,)
     if not is_for_people:
         return Table(("version", "stack", "target", "first", "revision", "lag (days)", "until"), rows, after=after)
-    stacks: dict[Row, list[Cell]] = {}
-    for version, stack, target, first, _, lag, until in rows:
-        stacks.setdefault((version, target, first, lag, until), []).append(stack)
+    stacks = grouped(
+        ((version, target, first, lag, until), stack) for version, stack, target, first, _, lag, until in rows
+    )
     merged = [(*same, ", ".join(map(str, names))) for same, names in stacks.items()]
     return Table(("version", "target", "first", "lag (days)", "until", "stacks"), merged, after=after)
 

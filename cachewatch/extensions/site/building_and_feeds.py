@@ -5,7 +5,6 @@ It replaces and removes only files that are in the list of pages that the last b
 """
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from msgspec import Struct
 from cachewatch import __version__
 from cachewatch.channels.files_and_feeds import TEMPLATE, Feed, FeedEntry, timestamp, urn
 from cachewatch.core.escaping_and_mentions import markup, safe
+from cachewatch.core.kinds_and_specs import grouped
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.site import overview_pages_and_search_index as overview
 from cachewatch.extensions.site.package_histories import DatedRevision, file_name, page, shown, totals_of
@@ -122,10 +122,7 @@ def digests_page(digests: Sequence[RenderedDigest], feeds: Mapping[str, str]) ->
 
 def digest_pages(digests: Sequence[RenderedDigest]) -> Iterator[tuple[str, bytes]]:
     """Yield path and content of each digest's page, with links to the digests before and after in its subscription."""
-    by_subscription: defaultdict[str, list[RenderedDigest]] = defaultdict(list)  # the newest first
-    for digest in digests:
-        by_subscription[digest.subscription].append(digest)
-    for own in by_subscription.values():
+    for own in grouped((digest.subscription, digest) for digest in digests).values():  # each with the newest first
         names = [f"{file_name(digest.key)}.html" for digest in own]
         for digest, name, following, previous in zip(own, names, [None, *names], [*names[1:], None], strict=False):
             content = with_neighbours(digest.page or digest.html, previous=previous, following=following)

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.escaping_and_mentions import safe_name
+from cachewatch.core.kinds_and_specs import grouped
 from cachewatch.core.versions_spellings_targets import sorted_versions
 from cachewatch.extensions.site import package_histories as data
 from cachewatch.extensions.site import page_parts_and_plots as parts
@@ -310,11 +311,9 @@ def _presents_of(catalogue: SiteContents) -> dict[str, Present]:
 
 def _by_letter(present: Present) -> Mapping[str, list[str]]:
     """Return the second to seventh letters of all hashes in `present`, by first letter, without unusual hashes."""
-    hashes: defaultdict[str, list[str]] = defaultdict(list)
-    for short in (spec_hash[:_LETTERS].lower() for build in present.builds for spec_hash in build.hashes):
-        if len(short) == _LETTERS and _HASH_LETTERS.issuperset(short):
-            hashes[short[0]].append(short[1:])
-    return hashes
+    all_short = (spec_hash[:_LETTERS].lower() for build in present.builds for spec_hash in build.hashes)
+    usual = (short for short in all_short if len(short) == _LETTERS and _HASH_LETTERS.issuperset(short))
+    return grouped((short[0], short[1:]) for short in usual)
 
 
 def _named(name: str) -> str | list[str]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from cachewatch.core import escaping_and_mentions as escaping
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.graphs_and_attribution import What
-from cachewatch.core.kinds_and_specs import Signature, known_hash
+from cachewatch.core.kinds_and_specs import Signature, grouped, known_hash
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, newest, sorted_versions, version_key
 from cachewatch.extensions.causes.explaining_reports_and_locks import Chain
 from cachewatch.extensions.site import page_parts_and_plots as parts
@@ -264,13 +264,10 @@ def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: R
     """Yield a drawing for each stack, with a bar for each stay; `places` has positions of revisions in percent."""
     there = [stay.version for stay in stays if stay.last is None]
     latest = newest(there) if there else None
-    by_stack: defaultdict[str, list[StackStay]] = defaultdict(list)
-    for stay in stays:
-        by_stack[stay.stack].append(stay)
-    for stack in sorted(by_stack):
+    for stack, own in sorted(grouped((stay.stack, stay) for stay in stays).items()):
         ends: list[float] = []
         drawn = []
-        for stay in by_stack[stack]:
+        for stay in own:
             left, right = places[stay.first], 100.0 if stay.last is None else places[stay.last]
             lane = next((n for n, end in enumerate(ends) if end <= left), len(ends))
             if lane >= 6:
@@ -280,7 +277,7 @@ def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: R
             width = round(max(0.8, right - left), 2)
             drawn.append({"left": left, "width": width, "lane": lane, "label": shown(stay.version, 40), "tone": tone})
         texts = []
-        for stay in by_stack[stack][-8:]:
+        for stay in own[-8:]:
             began = f"{stay.since.day}{'' if stay.is_dated else ' or before'}"
             ended = f" to {revisions[stay.last].day}" if stay.last is not None else ""
             texts.append(f"{shown(stay.version, 24)} {'from' if ended else 'since'} {began}{ended}")
@@ -290,9 +287,7 @@ def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: R
 
 def _versions(places: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
     """Return a text such as "1.2 in e4s, radiuss" for each version in `places`, pairs of stack and version."""
-    stacks: defaultdict[str, list[str]] = defaultdict(list)
-    for stack, version in places:
-        stacks[version].append(parts.stack_text(stack) if stack else "no stack")
+    stacks = grouped((version, parts.stack_text(stack) if stack else "no stack") for stack, version in places)
     return tuple(
         Link(f"{shown(version, 40)} in {first_of(names, 3)}")
         for version, names in sorted(stacks.items(), key=lambda item: version_key(item[0]))

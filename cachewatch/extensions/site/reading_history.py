@@ -1,6 +1,5 @@
 """Read the data for a site from the history index, except what the last build of the site has stored."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
@@ -13,14 +12,14 @@ from cachewatch.comparison_flow import changesets
 from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import NoCollector, Report
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
-from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind
+from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind, grouped
 from cachewatch.core.statements import with_causes
 from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.extensions.causes.asked_specs import GraphStep
 from cachewatch.extensions.causes.explaining_reports_and_locks import Chain, find_chains, rebuilt_in
 from cachewatch.extensions.history import restored_documents as restored
 from cachewatch.extensions.history.index_lookup import Index
-from cachewatch.extensions.history.package_questions import OPEN, Span, baseline_of, joined, presences, returned
+from cachewatch.extensions.history.package_questions import OPEN, baseline_of, joined, presences, returned
 from cachewatch.extensions.site.package_histories import (
     DatedRevision,
     PackageHistory,
@@ -211,16 +210,14 @@ class ContentsReader:
     def _stays(self, package: str) -> Iterator[StackStay]:
         """Yield the periods in which each version of `package` was in each stack, and its lag after the first stack."""
         ids = self._index.id_of("package", package), self._index.id_of("tag", self._tag)
-        spans: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
-        for specs, span in presences(self._index, *ids, self._until):
-            for place in product(specs.stacks, specs.versions):
-                spans[place].append(span)
+        stays = presences(self._index, *ids, self._until)
+        spans = grouped((place, span) for specs, span in stays for place in product(specs.stacks, specs.versions))
         leads: dict[str, int] = {}  # in which revision the first stack had each version
         for (_, version), found in spans.items():
             leads[version] = min(leads.get(version, OPEN), *(first for first, _ in found))
         baseline = baseline_of(self._index, *ids)
-        stays = [(span, *key) for key, found in spans.items() for span in joined(found)]
-        for (first, end), stack, version in sorted(stays, key=lambda one: (max(one[0][0], self._begin), *one[1:])):
+        merged = [(span, *key) for key, found in spans.items() for span in joined(found)]
+        for (first, end), stack, version in sorted(merged, key=lambda one: (max(one[0][0], self._begin), *one[1:])):
             lead, start = leads[version], self._chain[first]
             began = None if lead == baseline else self._chain[lead].time
             lag = None if began is None or start.time is None else max(0.0, (start.time - began).total_seconds() / _DAY)
