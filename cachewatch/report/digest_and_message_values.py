@@ -75,6 +75,7 @@ class Example(Struct, frozen=True, kw_only=True):
     version: str
     stacks: tuple[str, ...]  # that build it
     machines: tuple[Machine, ...]
+    variants: tuple[str, ...] = ()  # that all its builds have and other versions were also built without
 
 
 class VersionsChange(Struct, frozen=True):

@@ -69,6 +69,17 @@ def test_a_command_to_install_says_for_which_system_its_target_is(tmp_path: Path
     assert "spack install --cache-only zlib@1.1 target=aarch64 # for Linux on aarch64" in body
 
 
+def test_a_command_to_install_names_the_variants_of_an_upgrade_without_others(tmp_path: Path) -> None:
+    """Of which older builds had other values; patches are no choice of users."""
+    built = [
+        [f"api={one}", flag, "+pic", f"patches={one}"] for one, flag in (("a", "~mpi"), ("b", "+mpi"), ("b", "~x"))
+    ]
+    before = [record(n, variants=own) for n, own in enumerate(built)]
+    after = [*before[:2], record(9, variants=[*built[2], "+mpi"], versions=["1.1"])]
+    _, body = mail(digest_of(week(tmp_path, {"zlib": before}, {"zlib": after})))
+    assert "spack install --cache-only zlib@1.1+mpi api=b" in body
+
+
 def test_what_is_gone_for_some_machines_is_not_called_gone(tmp_path: Path) -> None:
     """It is named with these machines, apart from what is gone everywhere, which alone is to be required."""
     before = {"gpytorch": [record(1, **LINUX), record(6, versions=["0.9"], **DARWIN)]}  # users of mps never had 1.0

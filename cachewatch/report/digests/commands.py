@@ -24,17 +24,27 @@ _OLD = (Because.ENVIRONMENT_GOING, Because.OLD_BUILDS)  # whose builds are still
 _CONCRETIZE = ["spack -e . concretize --force", "spack -e . install"]
 
 
-def install_line(package: str, version: str, *, spec_hash: str = "", platform: str = _PLATFORM) -> str | None:
+def install_line(package: str, version: str, *, spec_hash: str = "") -> str | None:
     """Return the command to install a version (or one build, `spec_hash`); None if a shell could misread a name."""
-    if not all(map(is_shell_word, (package, version, platform, *([spec_hash] if spec_hash else ())))):
+    if not all(map(is_shell_word, (package, version, *([spec_hash] if spec_hash else ())))):
         return None
     build = f"/{spec_hash[:7]}" if spec_hash else ""
-    return f"spack install --cache-only {package}@{version}{build}{on_platform(platform)}"
+    return f"spack install --cache-only {package}@{version}{build}"
 
 
-def on_platform(platform: str) -> str:
-    """Return the part of an install command that names `platform`; "" for Linux, the usual platform."""
-    return "" if platform == _PLATFORM else f" platform={platform}"
+def install_examples(examples: Iterable[Example], platform: str) -> str | None:
+    """Return the command to install `examples`, with what it must name; None if a shell could misread a name."""
+    specs: dict[str, None] = {}
+    for one in examples:
+        values = [variant for variant in one.variants if "=" in variant]
+        flags = "".join(variant for variant in one.variants if "=" not in variant)
+        values += [f"target={target}"] if (target := target_of(one)) else []
+        plain = (re.sub("[+~,]", "", variant) for variant in one.variants)
+        if not all(map(is_shell_word, (platform, one.package, one.version, target or "any", *plain))):
+            return None
+        specs[" ".join((f"{one.package}@{one.version}{flags}", *values))] = None
+    on = "" if platform == _PLATFORM else f" platform={platform}"  # Linux is usual
+    return f"spack install --cache-only {' '.join(specs)}{on}"
 
 
 def platform_of(example: Example) -> str:

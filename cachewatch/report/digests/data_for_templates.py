@@ -15,15 +15,15 @@ from msgspec.structs import asdict
 from cachewatch.core.advice.environment_coverage import is_runnable
 from cachewatch.core.advice.verbs_and_reasons import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.changesets import Changeset
-from cachewatch.core.escaping_and_mentions import is_shell_word, safe, safe_name, shortened, web_address
+from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened, web_address
 from cachewatch.core.kinds_and_specs import Machine, PackageChange, Status
 from cachewatch.core.statement_kinds import Line, Severity, StatementKind
 from cachewatch.core.statements import Wants, is_wanted, select_statements
-from cachewatch.core.versions_spellings_targets import is_newer, newest, runs
+from cachewatch.core.versions_spellings_targets import is_newer, newest, runs, that_matter, variant_name
 from cachewatch.report.dates_and_totals import accounting
 from cachewatch.report.digest_and_message_values import Digest, Example, Span, TagDigest, VersionsChange
 from cachewatch.report.digests import body_and_table as first_screen
-from cachewatch.report.digests.commands import install_line, mirror_of, on_platform, platform_of, steps, target_of
+from cachewatch.report.digests.commands import install_examples, mirror_of, platform_of, steps, target_of
 from cachewatch.report.digests.todo import advice, still_open, todo
 from cachewatch.report.environment_words import Clean, Data, coverage_data
 from cachewatch.report.json_and_csv import MOST_CSV, CsvCollector, CsvPacker, csv_table
@@ -244,14 +244,10 @@ class _Maker:
         first = max(tags, key=lambda tag: (bool(tag.report.packages.before), len(self._examples(tag))), default=None)
         examples = list(self._examples(first)) if first else []
         platforms = {platform_of(one) for one in examples}
-        is_harmless = all(
-            is_shell_word(word) for one in examples for word in (one.package, one.version, target_of(one) or "any")
-        )
-        if is_pressing or (assessment.environment and assessment.actions) or len(platforms) != 1 or not is_harmless:
+        is_harmless = len(platforms) == 1 and install_examples(examples, *platforms)
+        if is_pressing or (assessment.environment and assessment.actions) or not is_harmless:
             return {"install": None, "install_more": 0}
         examples = _of_one_machine(examples, *platforms)
-        targets = {one: f" target={target_of(one)}" if target_of(one) else "" for one in examples}
-        specs = " ".join(dict.fromkeys(f"{one.package}@{one.version}{target}" for one, target in targets.items()))
         rest = {package for tag in self._digest.tags for package in tag.installable} - {one.package for one in examples}
         others = sorted({target_of(one) for one in examples} - {""})
         having = [tag for tag in tags if {*examples} <= {*self._examples(tag)}]
@@ -261,7 +257,7 @@ class _Maker:
         )
         where = f"  # {', '.join(filter(None, parts))}" if any(parts) else ""
         return {
-            "install": f"spack install --cache-only {specs}{on_platform(*platforms)}{where}",
+            "install": f"{install_examples(examples, *platforms)}{where}",
             "install_more": len(rest) if self._digest.environment is None else 0,  # of an environment, nobody counts
         }
 
@@ -288,7 +284,7 @@ class _Maker:
                     "version": self._name(example.version),
                     "stacks": [self._name(stack) for stack in example.stacks],
                     "machines": [self.plain(machine) for machine in example.machines],
-                    "command": install_line(example.package, example.version, platform=platform_of(example)),
+                    "command": install_examples([example], platform_of(example)),
                 }
                 for example in self._examples(tag)
             ],
@@ -451,9 +447,20 @@ def _example(change: PackageChange) -> Ranked | None:
         return None
     # Of a version that is newer than all that were there, every build is new.
     builds = {signature: count for signature, count in added.items() if version in signature.versions}
+    others = {
+        variant
+        for specs in (change.specs_before, change.specs_after)
+        for signature in specs.counts
+        if version not in signature.versions
+        for variant in signature.variants
+    }
+    # Spack may choose another value if it is not told that there is no build with this one.
+    shared = frozenset[str].intersection(*(that_matter(signature.variants) for signature in builds))
+    named = {variant_name(variant) for variant in others - shared}
     example = Example(
         package=change.package,
         version=version,
+        variants=tuple(sorted(one for one in shared if variant_name(one) in named)),
         stacks=tuple(sorted({stack for signature in builds for stack in signature.stacks})),
         machines=tuple(sorted({Machine(each.platform, each.os, each.target) for each in builds})),
     )
