@@ -12,7 +12,7 @@ from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Content, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.core.filters_and_spec_patterns import no_tag_matches
 from cachewatch.core.kinds_and_specs import Diagnostic, Document, Side, Unreadable, grouped
-from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
+from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean, is_name
 from cachewatch.documents.front_matter_and_limits import ignored_entries_note, read_tags_file
 from cachewatch.documents.records_parsing_diagnostics import TOO_LARGE, KnownRecords, parse_side
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
@@ -202,7 +202,12 @@ def packages_in(repository: Repository, commit: str, tag: str) -> Mapping[str, s
 
 def _tree_in(repository: Repository, commit: str, tag: str, others: Collection[str] = ()) -> str | None:
     """Return the id of the git tree of `tag` in `commit`; None if it has no such tag. `others`: see `catalogue_of`."""
-    return folders(repository, catalogue_of(repository, commit, others)).ids.get(tag)
+    tree = catalogue_of(repository, commit, others)
+    is_stored = tree is not None and not isinstance(tree, MadeTree) and is_name(tag.encode())
+    found = repository.objects().get(f"{tree}:{tag}") if is_stored else None  # without reading thousands of other tags
+    if found is not None:
+        return found.id
+    return folders(repository, tree).ids.get(tag)  # a missing tree is an error where it is read
 
 
 def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
