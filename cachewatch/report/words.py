@@ -45,16 +45,10 @@ def number(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
-def _named(count: int, most: int) -> int:
-    """Return how many of `count` names to show: `most`, or one more if that shows all ("1 more" is as long)."""
-    return most + (count == most + 1)
-
-
 def first_of(texts: Sequence[str], most: int = MOST_NAMES, rest: str = " and {:,} more", *, by: str = ", ") -> str:
     """Return the first `most` texts, joined by `by`; `rest` counts the others, but one single other text is shown."""
-    most = _named(len(texts), most)
     left = len(texts) - most
-    return by.join(texts[:most]) + (rest.format(left) if left > 0 else "")
+    return by.join(texts) if left <= 1 else by.join(texts[:most]) + rest.format(left)  # "1 more" is as long
 
 
 def names(found: Sequence[str], most: int = MOST_NAMES) -> str:
@@ -74,9 +68,8 @@ def _cut(texts: Sequence[str], most: int) -> list[str]:
 
 def listed(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
     """Return the first `most` of the safe `texts` and, in `own` words, the number of others: `umpire, 7 more`."""
-    most = _named(len(texts), most)
-    more = [own.say("other", "more", len(texts) - most)] if len(texts) > most else []
-    return ", ".join((*texts[:most], *more))
+    left = len(texts) - most
+    return ", ".join(texts if left <= 1 else (*texts[:most], own.say("other", "more", left)))
 
 
 def stack_name(stack: str) -> str:
@@ -166,8 +159,8 @@ def replacement(line: Line, most: int = MOST_NAMES) -> str:
 
 def _removed(story: Story) -> list[str]:
     """Return removed versions that `replacement` does not name, except versions that stay in one of its places."""
-    named = {old for old, _ in story.pairs} or story.before
-    named = {*named, *(version for version, place in story.stays if place in story.places)}
+    named = {*({old for old, _ in story.pairs} or story.before)}
+    named |= {version for version, place in story.stays if place in story.places}
     return [version for version in story.before if version not in named]
 
 
@@ -318,8 +311,7 @@ def _compilers(values: Sequence[str]) -> str:
 
 def other_values(one: Statement, own: Words, noun: tuple[str, str], most: int = MOST_NAMES) -> str:
     """Return up to `most` other changes of values in `one`: `gcc 13 -> 14 for 4 specs of zlib`; `noun`: spec, specs."""
-    found = [effect for effect in one.effects if effect.attribute]
-    return first_of([other_value(effect, own, noun, most) for effect in found], most, by="; ")
+    return first_of([other_value(each, own, noun, most) for each in one.effects if each.attribute], most, by="; ")
 
 
 def other_value(effect: Effect, own: Words, noun: tuple[str, str] = ("spec", "specs"), most: int = MOST_NAMES) -> str:
@@ -376,7 +368,7 @@ def name_of(statement: Statement) -> str:
     return change_of_values(statement) if statement.kind in OF_VALUES else safe_name(statement.name)
 
 
-def reason_of(loss: Loss, own: Words | None = None, versions: Sequence[str] = ()) -> str:
+def reason_of(loss: Loss, own: Words, versions: Sequence[str] = ()) -> str:
     """Return what the tag has after `loss`, `e4s builds it`; `versions` (if not empty) replace the lost version."""
     key = loss.loss_class.value
     if loss.loss_class is LossClass.OTHER and not loss.there:
@@ -386,7 +378,7 @@ def reason_of(loss: Loss, own: Words | None = None, versions: Sequence[str] = ()
     elif loss.loss_class is LossClass.EQUAL and loss.compiler:
         key = "equal_compiler"
     versions = versions or (loss.version,)
-    return (own or words()).say(
+    return own.say(
         "losses",
         key,
         len(versions if loss.loss_class is LossClass.OTHER else loss.stacks),

@@ -71,10 +71,10 @@ def words(folder: Path | None = None) -> Words:
     own_entries = entries(NAME, folder)
     # A text may only have placeholders that a text of ours under the same key has.
     known: defaultdict[tuple[str, str], set[str]] = defaultdict(lambda: {"n"})
-    for path, key, text in _texts(_ours().all):
-        known[path[0], key] |= _fields(text)
-    for path, key, text in _texts(own_entries):
-        for field in _fields(text) - known[path[0], key]:
+    for path, key, value in values_of(_ours().all):
+        known[path[0], key] |= _fields(value)
+    for path, key, value in values_of(own_entries):
+        for field in _fields(value) - known[path[0], key]:
             table, others = ".".join(path), ", ".join(f"{{{one}}}" for one in sorted(known[path[0], key]))
             raise TemplateError(f"{folder}/{NAME}: `{key}` of [{table}] has no {{{field}}}; it has {others}")
     own = Words(own_entries)
@@ -102,12 +102,6 @@ def _ours() -> Words:
     return Words(entries(NAME))
 
 
-def _texts(entry: Entry) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Yield, for each text in `entry` (lists have several): the path of its table, its key, and the text."""
-    for path, key, value in values_of(entry):
-        yield from ((path, key, text) for text in ([value] if isinstance(value, str) else value))
-
-
 def values_of(entry: Entry, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:
     """Yield, for each text or list of texts, its table's path, its key, and the value; `path` is that of `entry`."""
     for key, value in entry.items():
@@ -117,7 +111,8 @@ def values_of(entry: Entry, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
             yield path, key, value
 
 
-def _fields(text: str) -> set[str]:
+def _fields(value: str | list[str]) -> set[str]:
+    text = value if isinstance(value, str) else " ".join(value)
     return {match[1] for match in _FIELD.finditer(text) if match[2] is None}
 
 
