@@ -55,7 +55,6 @@ class Row(Struct, frozen=True, kw_only=True):
     package: str
     change: str
     where: str = ""
-    tags: str = ""  # the tags in which it happened, if not all
     kind: StatementKind
     specs: int = 0
     tag: TagDigest
@@ -66,18 +65,16 @@ class Section(Struct, frozen=True, kw_only=True):
 
     name: str  # gone, upgraded, place-gained
     heading: str
-    remark: str = ""
-    is_bad: bool = False
-    rows: tuple[Row, ...] = ()
+    remark: str
+    is_bad: bool
+    rows: tuple[Row, ...]
 
 
 def happened(digest: Digest, words: Words, rows: int) -> list[str]:
     """Return sentences on the most important events; no lists if the table, of `rows` rows, has ten or fewer."""
-    loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS]
-    loud = [*(one for one in loud if one.kind != "environment"), *_prunes(digest, is_news=True)]
-    loud += _harmless_stacks(digest)
+    loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS and one.kind != "environment"]
     open_losses = _open_losses(digest)
-    loud += open_losses
+    loud += [*_prunes(digest, is_news=True), *_harmless_stacks(digest), *open_losses]
     news = {tag for one in loud if one.kind == "snapshot" for tag in one.tags}
     has_turnover = any(one.kind == StatementKind.TURNOVER for one in loud)
     sentences: list[str] = []
@@ -109,8 +106,7 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
     sentences += (words.say("snapshot", "still", len(each), packages=and_more(each, words)) for each in missing)
     if any(span.is_unknown for span in digest.spans):
         sentences.insert(0, capitalized(words.text("other", "unknown")) + ".")
-    unread = sum(len(span.unread) for span in digest.spans)
-    if unread:
+    if unread := sum(len(span.unread) for span in digest.spans):
         sentences.append(words.say("other", "unread_note", unread))
     sentences = list(dict.fromkeys(filter(None, map(str.strip, sentences))))
     if (left := len(sentences) - _MOST_SAID) > 1:
@@ -289,17 +285,7 @@ def sections(digest: Digest, words: Words) -> list[Section]:
     others = [kind for kind in kinds if not kind.is_of_tag and kind not in _IN_TABLE]
     made += [_changes(kind, digest, words) for kind in (*_CLAUSES, *sorted(others, key=lambda kind: kind.rank))]
     made.append(_losses(losses, (LossClass.KEPT, LossClass.EQUAL), digest, words))
-    return [_with_tags(one) for one in made if one.rows]
-
-
-def _with_tags(section: Section) -> Section:
-    """Return `section` with its tags in the remark if all rows have the same tags, else with tags in each row."""
-    named = {row.tags for row in section.rows}
-    if len(named) == 1:
-        remark = "; ".join(filter(None, (section.remark, *named)))
-        return replace(section, remark=remark, rows=tuple(replace(row, tags="") for row in section.rows))
-    rows = (replace(row, where="; ".join(filter(None, (row.where, row.tags))), tags="") for row in section.rows)
-    return replace(section, rows=tuple(rows))
+    return [one for one in made if one.rows]
 
 
 def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest: Digest, words: Words) -> Section:
@@ -343,8 +329,7 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
         )
     named = words.say("sections", "machines", machines=safe(machine)) if machine else ""
     remark = "; ".join(filter(None, (named, words.text("sections", f"{key}_remark"))))
-    heading, shown = words.text("sections", key), _merged(rows, digest, words)
-    return Section(name=name, heading=heading, remark=remark, is_bad=name == "gone", rows=shown)
+    return _section(digest, words, rows, name=name, heading=words.text("sections", key), remark=remark)
 
 
 def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, has_targets: bool) -> str:
@@ -391,8 +376,7 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
         if False in is_old_there:
             remark = words.say("sections", "old_but" if True in is_old_there else "no_old", for_yours=yours)
     heading = words.text("sections", kind) if kind in _CLAUSES else words.text(kind, "heading")
-    is_bad = kind is StatementKind.DOWNGRADED
-    return Section(name=kind.value, heading=heading, remark=remark, is_bad=is_bad, rows=_merged(rows, digest, words))
+    return _section(digest, words, rows, name=kind.value, heading=heading, remark=remark)
 
 
 def lines_of(digest: Digest, kind: StatementKind) -> list[tuple[Line, TagDigest]]:
@@ -400,17 +384,25 @@ def lines_of(digest: Digest, kind: StatementKind) -> list[tuple[Line, TagDigest]
     return [(line, tag) for tag in digest.tags for one in tag.statements if one.kind is kind for line in one.lines]
 
 
-def _merged(rows: Iterable[Row], digest: Digest, words: Words) -> tuple[Row, ...]:
-    """Return `rows`; equal rows of several tags become one row, which names its tags unless these are all."""
+def _section(digest: Digest, words: Words, rows: Iterable[Row], *, name: str, heading: str, remark: str) -> Section:
+    """Return a section of `rows`, of which equal ones of several tags become one row.
+
+    Tags are named, unless these are all: in the remark if all rows have the same tags, else in each row.
+    """
     alike: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         alike.setdefault((row.package, row.change, row.where), []).append(row)
     # Readers who move to another snapshot do not lose the packages that the newest one lacks.
     is_named = any(pin.best for pin in digest.pinned)
-    return tuple(
-        replace(group[0], tags=in_tags(digest, [row.tag for row in group], words, is_named=is_named))
-        for group in alike.values()
-    )
+    tags = [in_tags(digest, [row.tag for row in group], words, is_named=is_named) for group in alike.values()]
+    shown = [group[0] for group in alike.values()]
+    if len({*tags}) == 1:
+        remark = "; ".join(filter(None, (remark, tags[0])))
+    else:
+        own = zip(shown, tags, strict=True)
+        shown = [replace(row, where="; ".join(filter(None, (row.where, tag)))) for row, tag in own]
+    is_bad = name in (LossClass.GONE, StatementKind.DOWNGRADED)
+    return Section(name=name, heading=heading, remark=remark, is_bad=is_bad, rows=tuple(shown))
 
 
 def in_tags(digest: Digest, tags: Collection[TagDigest], words: Words, *, is_named: bool = False) -> str:
