@@ -41,17 +41,14 @@ _ANY_STATE = "|".join(f"(?P<{colour}>{states})" for colour, states in _STATES.it
 _STATE = re.compile(rf"(?:^|(?<=  )|(?<=[\d:,] ))(?:{_ANY_STATE})(?=$|[ ,:;])")
 
 
-class Palette:
+class Palette(Struct, frozen=True, kw_only=True):
     """Colours text, unless colours are off."""
 
-    def __init__(self, *, is_on: bool) -> None:
-        self._is_on = is_on
+    is_on: bool
 
     def paint(self, text: str, colour: str) -> str:
         """Return `text` in `colour` (red, green, yellow, cyan, bold or dim; "": no colour)."""
-        if not self._is_on or not text or not colour:
-            return text
-        return f"\x1b[{_CODES[colour]}m{text}{_RESET}"
+        return f"\x1b[{_CODES[colour]}m{text}{_RESET}" if self.is_on and text and colour else text
 
     def change(self, before: str, after: str) -> str:
         """Return `before -> after`, with colours only where the two differ."""
@@ -63,7 +60,7 @@ class Palette:
 
     def changes(self, lines: Iterable[str], causes: Iterable[Cause]) -> Iterator[str]:
         """Yield `lines`; the change of each of `causes`, `old -> new`, is coloured in them."""
-        known = sorted(map(change_in_words, set(causes) if self._is_on else ()), key=len, reverse=True)
+        known = sorted(map(change_in_words, set(causes) if self.is_on else ()), key=len, reverse=True)
         named = re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, known)) or '(?!)'})(?![\w.])")
         return (named.sub(lambda found: self.change(*found[0].split(" -> ", 1)), line) for line in lines)
 
@@ -208,7 +205,7 @@ class Chosen(Struct, frozen=True):
     @property
     def counts(self) -> Counts:
         """The sum of the counts of the chosen lines."""
-        return _sum(line.counts for line in self.lines)
+        return sum((line.counts for line in self.lines), Counts())
 
     @property
     def packages(self) -> Sequence[str]:
@@ -218,10 +215,6 @@ class Chosen(Struct, frozen=True):
             return found if self.wanted is None else tuple(name for name in found if name in self.wanted)
         others = self.statement.packages if self.statement.elsewhere and self.wanted is None else ()
         return tuple(dict.fromkeys((*(line.package for line in self.lines), *others)))
-
-
-def _sum(counts: Iterable[Counts]) -> Counts:
-    return sum(counts, start=Counts())
 
 
 # Effects that a statement of this kind has by what it is.
@@ -346,8 +339,8 @@ def _section(own: Sequence[Chosen], asked: Requested) -> Block:
     if severity is Severity.ROUTINE and not asked.is_whole and not asked.names_kinds:
         most //= _ROUTINE_SHARE
     packages = {name for one in own for name in one.packages}
-    counts = _sum(one.counts for one in own)
-    is_shared = kind in LOSSES and counts != _sum(each for each, _ in entries)
+    counts = sum((one.counts for one in own), Counts())
+    is_shared = kind in LOSSES and counts != sum((each for each, _ in entries), Counts())
     counted = ", ".join(filter(None, (number(len(packages), "package"), signed(counts))))
     counted += wording().text(kind, "shared") if is_shared else ""
     shown, more = tuple(make() for _, make in entries[:most]), _more([each for each, _ in entries[most:]])
@@ -358,13 +351,13 @@ def _section(own: Sequence[Chosen], asked: Requested) -> Block:
 def _more(left_out: Sequence[Counts]) -> str:
     if not left_out:
         return ""
-    counts = signed(_sum(left_out))
+    counts = signed(sum(left_out, Counts()))
     return f"... and {len(left_out):,} more{f', {counts}' if counts else ''} (--all)"
 
 
 def _entries(chosen: Chosen, asked: Requested) -> Iterator[tuple[Counts, Callable[[], BlockEntry]]]:
     if chosen.statement.kind in LOSSES and chosen.statement.name:
-        counts = _sum(line.here for line in chosen.lines)
+        counts = sum((line.here for line in chosen.lines), Counts())
         # The place comes first, because readers look for it.
         yield (
             counts,
@@ -422,7 +415,7 @@ def _reasons(statement: Chosen, asked: Requested) -> str:
             classes.add(lost.loss.loss_class)
             reason = words.reasons_of_versions((lost.loss, *lost.loss.older), own)
             by_reason[reason][lost.package] = None
-    here = _sum(line.here for line in statement.lines)
+    here = sum((line.here for line in statement.lines), Counts())
     is_said = classes == {LossClass.GOING} and here.without_stack == here.specs
     old = own.say("stacks", "unbuilt", here.without_stack) if here.without_stack and not is_said else ""
     if len(by_reason) == 1:

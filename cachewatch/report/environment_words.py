@@ -10,7 +10,7 @@ from cachewatch.core.kinds_and_specs import LossClass
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.versions_spellings_targets import falls
 from cachewatch.report.diff_blocks_and_colours import Palette
-from cachewatch.report.json_and_csv import encode
+from cachewatch.report.json_and_csv import encode, picked
 from cachewatch.report.rebuild_cause_words import causes_json, reasons_in_words
 from cachewatch.report.words import MOST_NAMES, NEARLY_ALL, and_more, first_of, number
 from cachewatch.report.words_file import Words
@@ -40,19 +40,18 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
     environment = coverage.environment
     externals = f" and {number(environment.externals, 'external')}" if environment.externals else ""
     yield f"{safe(environment.name)}: {number(len(environment.needs), 'spec')}{externals}, against {safe(against)}"
-    meanings = {name: meaning for name, (meaning, _) in MEANINGS.items()}
+    meanings = dict(MEANINGS)
     if environment.needs and not environment.hashes:
         yield _ABSTRACT
-        meanings[LossClass.KEPT] = _BY_VERSION
+        meanings[LossClass.KEPT] = (_BY_VERSION, "green")
     yield ""
-    width = max(map(len, meanings.values()))
+    width = max(len(meaning) for meaning, _ in meanings.values())
     total = len(coverage.needs)
-    for name, meaning in meanings.items():
+    for name, (meaning, colour) in meanings.items():
         count = len(coverage.of_class(name))
         share = f"{count / total:4.0%}" if total else ""
-        row = f"{name.value:<5}  {meaning.ljust(width)}  {count:>6,}  {share}"
-        yield palette.paint(row, MEANINGS[name][1] if count else "")
-    for name, (meaning, colour) in MEANINGS.items():
+        yield palette.paint(f"{name.value:<5}  {meaning:<{width}}  {count:>6,}  {share}", colour if count else "")
+    for name, (meaning, colour) in meanings.items():
         if name is not LossClass.KEPT and (listed := coverage.of_class(name)):
             yield ""
             yield palette.paint(f"{name.value}: {meaning} ({len(listed):,})", colour)
@@ -75,18 +74,14 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
         },
         "specs": [
             {
-                "package": covered.need.package,
-                "version": covered.need.version,
+                **picked(covered.need, "package", "version", "hash", "platform", "os", "target"),
                 "hash": covered.need.hash or None,
-                "platform": covered.need.platform,
-                "os": covered.need.os,
-                "target": covered.need.target,
                 "root": covered.need.is_root,
                 "class": covered.loss_class.value,
-                "other_builds": list(covered.others),
-                "differs": list(covered.differs),
-                "other_versions": list(covered.versions),
-                "elsewhere": list(covered.elsewhere),
+                "other_builds": covered.others,
+                "differs": covered.differs,
+                "other_versions": covered.versions,
+                "elsewhere": covered.elsewhere,
                 "causes": causes_json(dict(covered.causes)),
             }
             for covered in coverage.needs

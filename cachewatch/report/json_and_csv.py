@@ -55,6 +55,11 @@ def ascii_only(data: bytes) -> bytes:
     return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], data.decode("utf-8")).encode("ascii")
 
 
+def picked(value: object, *names: str) -> dict[str, Any]:
+    """Return the attributes `names` of `value` by name, for JSON."""
+    return {name: getattr(value, name) for name in names}
+
+
 def pretty_json(value: object) -> bytes:
     """Encode values as indented JSON in ASCII; values that JSON does not know become text."""
     return ascii_only(msgspec.json.format(msgspec.json.encode(value, enc_hook=str))) + b"\n"
@@ -89,8 +94,7 @@ def package_json(change: PackageChange) -> PackageJson:
         _members(counts),
         b'"added":' + _specs(added, bodies),
         b'"removed":' + _specs(removed, bodies),
-        b'"restacked":'
-        + _encode([{"hash": one.hash, "gained": one.gained, "lost": one.lost} for one in change.restacked]),
+        b'"restacked":' + _encode([picked(one, "hash", "gained", "lost") for one in change.restacked]),
         b'"unreferenced":' + _encode(list(filter(known_hash, change.unreferenced))),
         b'"newly_unreferenced":' + _encode([spec.hash for spec in change.newly_unreferenced if known_hash(spec.hash)]),
     ]
@@ -99,19 +103,14 @@ def package_json(change: PackageChange) -> PackageJson:
         "status": change.status,
         **{fact: change.facts[fact] for fact in FACTS},
         "stack_versions": [
-            {
-                "stack": one.stack,
-                "before": one.before,
-                "after": one.after,
-                "direction": _DIRECTIONS.get(one.verdict, "changed"),
-            }
+            picked(one, "stack", "before", "after") | {"direction": _DIRECTIONS.get(one.verdict, "changed")}
             for one in change.stack_versions
         ],
     }
     rest = b',"specs":{' + b",".join(specs) + b"}}"
     places = []
     for place in change.places:
-        values = {name: getattr(place, name) for name in ("stack", "target", "before", "after", "verdict")}
+        values = picked(place, "stack", "target", "before", "after", "verdict")
         loss = b"" if place.loss is None else b',"loss":' + encode(loss_values(place.loss))
         places.append((encode(values)[:-1], loss, place.place, place.verdict in _OWNED))
     return PackageJson(change.package, ascii_only(b"{" + _members(head)), change.kinds, places, ascii_only(rest))
@@ -158,7 +157,7 @@ def loss_values(loss: Loss) -> dict[str, str]:
 
 def side_values(side: Side) -> dict[str, Any]:
     """Return a side of a comparison, which is a revision or a folder, as plain data."""
-    return {"revision": side.revision, "tag": side.tag, "time": side.time, "name": safe(side.name)}
+    return picked(side, "revision", "tag", "time") | {"name": safe(side.name)}
 
 
 def statement_values(statement: Statement) -> dict[str, Any]:
@@ -166,9 +165,7 @@ def statement_values(statement: Statement) -> dict[str, Any]:
     causes = [cause_values(one.cause) | {"specs": one.specs, "packages": one.packages} for one in statement.causes]
     losses = Counter(one.loss.loss_class for one in statement.losses if one.loss)
     return {
-        "id": statement.id,
-        "kind": statement.kind,
-        "severity": statement.severity,
+        **picked(statement, "id", "kind", "severity"),
         "name": safe(statement.name),
         "from": statement.before,
         "to": statement.after,
@@ -176,12 +173,11 @@ def statement_values(statement: Statement) -> dict[str, Any]:
         "packages": statement.packages,
         "places": [{"stack": place.stack, "target": place.target} for place in statement.places],
         "stacks": statement.stacks,
-        "items": {name: getattr(statement.counts, name) for name in ("vanished", "new", "kept")},
+        "items": picked(statement.counts, "vanished", "new", "kept"),
         "losses": {one.value: losses[one] for one in LossClass if losses[one]},
-        "of": statement.of,
-        "exceptions": statement.exceptions,
+        **picked(statement, "of", "exceptions"),
         "effects": [
-            {"kind": effect.kind, "packages": effect.packages}
+            picked(effect, "kind", "packages")
             | ({"from": effect.before, "to": effect.after, "specs": effect.specs} if effect.attribute else {})
             for effect in statement.effects
         ],
@@ -192,7 +188,7 @@ def statement_values(statement: Statement) -> dict[str, Any]:
 
 def cause_values(cause: Cause) -> dict[str, Any]:
     """Return a cause as plain data."""
-    return {"package": cause.package or None, "what": cause.what, "before": cause.before, "after": cause.after}
+    return {"package": cause.package or None, **picked(cause, "what", "before", "after")}
 
 
 def cause_json(cause: Cause) -> dict[str, Any]:
@@ -219,8 +215,7 @@ def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
         {
             "package": lost.package,
             "stack": lost.place.stack,
-            "platform": lost.machine.platform,
-            "os": lost.machine.os,
+            **picked(lost.machine, "platform", "os"),
             "target": lost.place.target,
             "loss": lost.loss and loss_values(lost.loss),
             "statement": one.id,
@@ -231,10 +226,9 @@ def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
     ]
 
 
-def fault_values(diagnostic: Diagnostic) -> dict[str, Any]:
-    """Return a warning as plain data."""
-    side = {"side": diagnostic.side} if diagnostic.side else {}
-    return {"path": safe(diagnostic.path), "kind": diagnostic.kind, "message": diagnostic.message, **side}
+def _fault_values(diagnostic: Diagnostic) -> dict[str, Any]:
+    names = ("kind", "message", "side") if diagnostic.side else ("kind", "message")
+    return {"path": safe(diagnostic.path), **picked(diagnostic, *names)}
 
 
 def _members(values: msgspec.Struct | Mapping[str, Any]) -> bytes:
@@ -308,7 +302,7 @@ def _rest(changeset: Changeset, wants: Wants) -> dict[str, Any]:
         "machines_lost": machines_lost(report.statements),
         "events": list(map(asdict, report.about(wants).events)),
         "summary": {"packages": asdict(report.packages), "specs": asdict(report.specs)},
-        "warnings": list(map(fault_values, report.diagnostics)),
+        "warnings": list(map(_fault_values, report.diagnostics)),
         **causes,
     }
 

@@ -15,7 +15,7 @@ from cachewatch.core.names_and_layouts import is_mutable
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, version_key
 from cachewatch.report.diff_blocks_and_colours import ALL, COLOURS_OF_KINDS, Palette, fitted
-from cachewatch.report.json_and_csv import csv_rows, pretty_json
+from cachewatch.report.json_and_csv import csv_rows, picked, pretty_json
 from cachewatch.report.words import MOST_NAMES, NO_VERSION, first_of, number
 
 
@@ -227,6 +227,8 @@ _EMPTY = "A stack with 0 specs is in the catalogue's list of stacks, but the tag
 _LISTED = "Stacks are counted as the catalogue lists them; `cachewatch stacks` says which have specs."
 _SHARED = "Specs that several stacks share are counted in each of them."
 _SHARED_MATCHING = "Only specs that match are counted; those that several stacks share, in each of them."
+_LAST = "!  the last copy of this version in this stack for this target"
+_UNBUILT = "U  unreferenced: no stack builds these any more: they may be pruned at any time"
 
 Cells = Counter[tuple[str, str, str]]  # version, stack, target
 
@@ -243,19 +245,10 @@ def render_inventory(shown: "ShownPackage", *, palette: Palette, width: int | No
         yield from _matrix(cells, last, is_pruned=is_pruned, palette=palette, width=width)
         is_unbuilt = any(stack == _NO_STACK for _, stack, _ in cells)
         is_shared = any(len(signature.stacks) > 1 for signature in shown.document.specs.counts)
-        notes = {
-            "!  the last copy of this version in this stack for this target": bool(last),
-            "U  unreferenced: no stack builds these any more: they may be pruned at any time": is_pruned and is_unbuilt,
-            _SHARED: is_shared and not shown.counts,
-            _SHARED_MATCHING: is_shared and bool(shown.counts),
-        }
-        if any(notes.values()):
-            marked = (
-                palette.paint(note, "" if note in (_SHARED, _SHARED_MATCHING) else _MAY_GO)
-                for note in notes
-                if notes[note]
-            )
-            yield from fitted(["", *marked], width)
+        notes = [palette.paint(_LAST, _MAY_GO)] if last else []
+        notes += [palette.paint(_UNBUILT, _MAY_GO)] if is_pruned and is_unbuilt else []
+        notes += [_SHARED_MATCHING if shown.counts else _SHARED] if is_shared else []
+        yield from fitted(["", *notes] if notes else [], width)
 
 
 def _cells(counts: Counter[Signature]) -> Cells:
@@ -378,7 +371,7 @@ def packages_json(packages: Iterable[ShownPackage]) -> bytes:
     values = [
         {
             "package": shown.document.package,
-            **_side(shown.side),
+            **picked(shown.side, "tag", "revision", "time"),
             "unchanged_since": shown.unchanged_since and shown.unchanged_since.revision,
             "specs": [_spec(*each) for each in shown.document.specs.in_order()],
         }
@@ -389,12 +382,11 @@ def packages_json(packages: Iterable[ShownPackage]) -> bytes:
 
 def specs_json(specs: Iterable[ShownSpec]) -> bytes:
     """Return these specs as JSON."""
-    values = [{"package": one.package, **_side(one.side), **_spec(one.hash, one.signature)} for one in specs]
+    values = [
+        {"package": one.package, **picked(one.side, "tag", "revision", "time"), **_spec(one.hash, one.signature)}
+        for one in specs
+    ]
     return pretty_json({"schema": "cachewatch.specs/1", "specs": values})
-
-
-def _side(side: Side) -> dict[str, str | None]:
-    return {"tag": side.tag, "revision": side.revision, "time": side.time}
 
 
 def _spec(spec_hash: str, signature: Signature) -> dict[str, Any]:

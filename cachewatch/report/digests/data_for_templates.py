@@ -7,6 +7,7 @@ else. A DigestForm limits how much the data contains; what it leaves out is coun
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -26,7 +27,7 @@ from cachewatch.report.digests import body_and_table as first_screen
 from cachewatch.report.digests.commands import install_examples, mirror_of, platform_of, steps, target_of
 from cachewatch.report.digests.todo import advice, still_open, todo
 from cachewatch.report.environment_words import Clean, Data, coverage_data
-from cachewatch.report.json_and_csv import MOST_CSV, CsvCollector, CsvPacker, csv_table
+from cachewatch.report.json_and_csv import MOST_CSV, CsvCollector, CsvPacker, csv_table, picked
 from cachewatch.report.rebuild_cause_words import Reason, reasons_of
 from cachewatch.report.words import reason_of
 from cachewatch.report.words_file import Words, words
@@ -78,13 +79,8 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, conten
     return {
         "schema": SCHEMA,
         "key": digest.key,
-        "subscription": clean(digest.subscription),
-        "description": clean(digest.description),
-        "created": moment(digest.created),
-        "period": digest.period,
-        "zone": digest.zone,
-        "is_urgent": digest.is_urgent,
-        "is_sample": digest.is_sample,
+        **made.parts(digest, "subscription", "description", "created"),
+        **picked(digest, "period", "zone", "is_urgent", "is_sample"),
         "level": assessment.level.value,
         "advice": clean(contents.advice),
         "actions": [made.action(one) for one in assessment.actions],
@@ -104,18 +100,12 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, conten
         "more_tags": max(0, len(digest.tags) - form.tags),
         "environment": assessment.environment and coverage_data(assessment.environment, form.rows, clean),
         "pinned": [
-            {
-                "tag": clean(pin.tag),
-                "source": clean(pin.source),
-                "is_gone": pin.is_gone,
-                "is_near_the_end": pin.is_ending,
-                "newest": clean(pin.newest),
-                "newer": pin.newer,
-                "older": pin.older,
-            }
+            made.parts(pin, "tag", "source", "is_gone")
+            | {"is_near_the_end": pin.is_ending}
+            | made.parts(pin, "newest", "newer", "older")
             for pin in digest.pinned[:_MOST_SPANS]
         ],
-        "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
+        "silenced": made.plain(digest.silenced[:_MOST_SPANS]),
         "steps": steps,
         **made.install(),
         "why": made.lines(digest.why, "and {} more"),
@@ -126,14 +116,13 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, conten
     }
 
 
-class _Maker:
+class _Maker(Struct, frozen=True):
     """Turns the parts of a digest into plain data, within the limits of a DigestForm."""
 
-    def __init__(self, digest: Digest, form: DigestForm, clean: Clean, own: Words) -> None:
-        self._digest = digest
-        self._form = form
-        self._clean = clean
-        self._words = own
+    _digest: Digest
+    _form: DigestForm
+    _clean: Clean
+    _words: Words
 
     def _name(self, text: str) -> str:
         """Return an untrusted name, made safe for display, and cut unless the form is WHOLE, for programs."""
@@ -146,21 +135,24 @@ class _Maker:
         more = len(items) - len(told)
         return told + ([rest.format(more)] if more else [])
 
-    def plain(self, value: Struct) -> Data:
-        return {name: self._clean(field) if isinstance(field, str) else field for name, field in asdict(value).items()}
+    def plain(self, value: Any) -> Any:
+        """Return a field or a struct as plain data: structs are dictionaries, times as in JSON, and text is cleaned."""
+        if isinstance(value, Struct):
+            return self.parts(value, *value.__struct_fields__)
+        if isinstance(value, tuple):
+            return list(map(self.plain, value))
+        if isinstance(value, datetime):
+            return moment(value)
+        return self._clean(value) if isinstance(value, str) else value
+
+    def parts(self, value: Struct, *names: str) -> Data:
+        """Return the fields `names` of `value` as plain data."""
+        return {name: self.plain(getattr(value, name)) for name in names}
 
     def span(self, span: Span) -> Data:
-        return {
-            "source": self._clean(span.source),
-            "address": self._clean(span.address),
-            "before": self.plain(span.before),
-            "after": self.plain(span.after),
-            "revisions": span.revisions,
-            "newest": moment(span.newest),
-            "checked": moment(span.checked),
-            "gaps": [{"since": moment(gap.since), "until": moment(gap.until)} for gap in span.gaps],
-            "notes": self.lines(tuple(note.said(self._words) for note in span.notes), "and {} more"),
-        }
+        notes = tuple(note.said(self._words) for note in span.notes)
+        names = ("source", "address", "before", "after", "revisions", "newest", "checked", "gaps")
+        return {**self.parts(span, *names), "notes": self.lines(notes, "and {} more")}
 
     def said(self, sentences: Sequence[str]) -> list[str]:
         """Return as many sentences as fit; long ones are shortened unless the form is WHOLE, for programs."""
@@ -283,7 +275,7 @@ class _Maker:
                     "package": self._name(example.package),
                     "version": self._name(example.version),
                     "stacks": [self._name(stack) for stack in example.stacks],
-                    "machines": [self.plain(machine) for machine in example.machines],
+                    "machines": self.plain(example.machines),
                     "command": install_examples([example], platform_of(example)),
                 }
                 for example in self._examples(tag)

@@ -24,7 +24,7 @@ from cachewatch.report.digests import subject as headline
 from cachewatch.report.digests.body_and_table import subtitle
 from cachewatch.report.digests.data_for_templates import Contents, DigestForm, cleaner, moment, view
 from cachewatch.report.environment_words import Data
-from cachewatch.report.json_and_csv import COLUMNS, MOST_CSV, csv_rows, encode, statement_values
+from cachewatch.report.json_and_csv import COLUMNS, MOST_CSV, csv_rows, encode, picked, statement_values
 from cachewatch.report.template_rendering import Job, script_hash, source, templates_of
 from cachewatch.report.words_file import words
 
@@ -139,20 +139,15 @@ class _Renderer(Struct, kw_only=True, dict=True):
         kinds = {kind for tag in digest.tags for one in tag.statements for kind in one.kinds}
         kinds |= {event.kind for tag in digest.tags for event in tag.report.events}
         return RenderedDigest(
-            key=digest.key,
-            subscription=digest.subscription,
+            **picked(digest, "key", "subscription", "period", "created", "is_urgent", "archive_url"),
             title=head["title"],
-            period=digest.period,
-            created=digest.created,
             to=self.to,
-            is_urgent=digest.is_urgent,
             tags=tuple(dict.fromkeys(tag.report.after.tag or tag.report.after.name for tag in digest.tags)),
             kinds=tuple(sorted(kinds)),
             revisions=tuple(
                 f"{span.before.revision or span.before.name}..{span.after.revision or span.after.name}"
                 for span in digest.spans
             ),
-            archive_url=digest.archive_url,
             subtitle=head["subtitle"],
             level=digest.assessment.level.value,
             advice=self.contents.advice,
@@ -257,13 +252,11 @@ def render_notice(
         "key": notice.key,
         "title": headline.as_subject(notice.title, headline.subject_prefix(OPERATORS, is_notice=True)),
         "created": moment(notice.created),
-        "zone": notice.zone,
-        "is_good": notice.is_good,
-        "is_test": notice.is_test,
-        "said": [clean(sentence) for sentence in notice.said],
+        **picked(notice, "zone", "is_good", "is_test"),
+        "said": list(map(clean, notice.said)),
         "facts": [{"name": clean(name), "value": clean(value)} for name, value in notice.facts],
         "remedy": clean(notice.remedy),
-        "commands": [clean(command) for command in notice.commands],
+        "commands": list(map(clean, notice.commands)),
         "operator": clean(notice.operator),
     }
     jobs = [(f"notice.{form}.j2", {"notice": context}) for form in ("txt", "html", "md", "chat", "feed.html")]
