@@ -6,6 +6,7 @@ Everything runs in the calling process and thread, except git, which runs in pro
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Self, TypeVar
@@ -30,7 +31,7 @@ from cachewatch.git.local_repository import Repository
 from cachewatch.git.remote_urls_and_fetching import open_repository
 from cachewatch.git.revision_names_and_times import Revision, back_from, resolve
 from cachewatch.git.tags_and_documents import tags_of
-from cachewatch.report.json_and_csv import COLUMNS, CsvCollector, package_json, write_json
+from cachewatch.report.json_and_csv import COLUMNS, csv_lines, package_json, write_json
 from cachewatch.sources import folders_and_unreadable_files as folders
 from cachewatch.sources.before_and_after import compare_sides, needs_git
 
@@ -225,7 +226,7 @@ class OpenCatalogue:
                 name = sides[1] if folders.is_documents(sides[0]) else sides[0]
                 raise UsageError(f"{name}: no document or folder of documents, and {self.address} has no revisions")
             comparison = compare_sides(*sides, selection, repository=self._repository, layout=self._layout)
-            found = changesets(comparison, selection, _Kept)
+            found = changesets(comparison, selection, partial(streams.ListCollector, lambda change: change))
             return _guarded(TagChangeset(each, self._check_open, selection.wants) for each in found)
 
     def _check_open(self) -> None:
@@ -286,14 +287,14 @@ def to_records(changes: PackageChange | Iterable[PackageChange]) -> list[dict[st
     Each column has one type: numbers of specs are in `specs_before` and `specs_after`, texts in `before` and `after`.
     A missing value is "" in a column of texts, and 0 in a column of numbers.
     """
-    collector = CsvCollector()
+    rows = []
     for change in changes if isinstance(changes, Iterable) else (changes,):
         if not isinstance(change, PackageChange):
             raise TypeError(f"rows are made of one PackageChange or several; not of {type(change).__name__}")
-        collector.add(change)
+        rows += csv_lines(change)
     return [
         _EMPTY | {_NUMBERS[name] if name in _NUMBERS and isinstance(value, int) else name: value for name, value in row}
-        for row in map(dict.items, collector.kept)
+        for row in (line.items() for line in rows)
     ]
 
 
@@ -350,11 +351,6 @@ def _is_folder_of_documents(path: Path, layout: Layout) -> bool:
         return bool(folders.list_path(str(path), layout))
     except UsageError:
         return False  # it may be in a repository
-
-
-class _Kept(streams.ListCollector):
-    def add(self, change: PackageChange) -> None:
-        self.kept.append(change)
 
 
 def _packages_of(found: streams.Changeset, check_open: Callable[[], None]) -> Iterator[PackageChange]:

@@ -18,17 +18,18 @@ from cachewatch.cli import terminal
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.shared_options_and_filters import REPO_OPTION, SELECTED, check_names, completing, layout_asked_for
 from cachewatch.comparison_flow import changesets
-from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Report
+from cachewatch.core.changesets import Changeset, Comparison, ListCollector, Report, no_part
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection, every_kind, select
+from cachewatch.core.kinds_and_specs import PackageChange
 from cachewatch.core.names_and_layouts import ANYWHERE
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.statements import of_kinds
 from cachewatch.errors import UsageError
 from cachewatch.hooks import extensions, lacking, load
 from cachewatch.report.diff_blocks_and_colours import ALL, Requested
-from cachewatch.report.diff_formats_and_alike_tags import StatCollector, write_stat, write_text
-from cachewatch.report.json_and_csv import CsvCollector, JsonCollector, write_csv, write_json, write_jsonl
+from cachewatch.report.diff_formats_and_alike_tags import changed_facts, stat_of, write_stat, write_text
+from cachewatch.report.json_and_csv import csv_lines, package_json, write_csv, write_json, write_jsonl
 from cachewatch.report.words import first_of, occurrences, tag_event
 from cachewatch.sources.before_and_after import NEWEST, compare_sides, needs_git, split_range
 from cachewatch.sources.folders_and_unreadable_files import check_path, is_documents
@@ -84,8 +85,8 @@ _MOST_WARNINGS = 20
 _NEW = (StatementKind.PACKAGE_ADDED, StatementKind.STACK_ADDED)
 _MOST_TAGS = 5
 
-# A function that makes a collector of changes, and one that writes changesets.
-Format = tuple[Callable[[], Collector], Callable[[Iterable[Changeset]], Iterator[bytes]]]
+# A function that returns what to keep of a package, and one that writes changesets.
+Format = tuple[Callable[[PackageChange], Any], Callable[[Iterable[Changeset]], Iterator[bytes]]]
 
 
 @examples(
@@ -157,7 +158,7 @@ def diff(
     chosen = {key: filters[name] for name, key in SELECTED.items()}
     selection = select(**chosen, kinds=_kinds("--kind", filters["kind"]))
     failures = Globs(_kinds("--fail-on", fail_on))
-    make_collector, write_format = _format("stat" if stat else format_, selection, is_all=is_all, output=output)
+    part_of, write_format = _format("stat" if stat else format_, selection, is_all=is_all, output=output)
     differs = _by_why(context, (before or "", after or ""), format=format_, output=os.devnull if quiet else output)
     if differs is not None:
         return int(differs and (exit_code or quiet))
@@ -174,7 +175,8 @@ def diff(
         comparison = _compared(named, repository, selection)
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
-        found: Iterable[Changeset] = changesets(comparison, selection, make_collector, jobs=jobs, progress=line.advance)
+        keep = partial(ListCollector, part_of)
+        found: Iterable[Changeset] = changesets(comparison, selection, keep, jobs=jobs, progress=line.advance)
         if why:
             found = _explained(found, repository, selection, stack)
         written = write_format(_noting(found, done))
@@ -329,24 +331,25 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, output: str | None) -> Format:
-    """Return the collector class and the writer for the format `name` (or "stat"); if `is_all`, no list is cut."""
+    """Return what to keep of a package, and the writer, for the format `name` (or "stat"); if `is_all`, all is listed."""
     if name in ("json", "jsonl"):
-        return JsonCollector, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
+        return package_json, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
     if name == "csv":
-        return CsvCollector, partial(write_csv, wants=selection.wants)
+        return csv_lines, partial(write_csv, wants=selection.wants)
     palette = terminal.palette(output)
     if name == "stat":
-        return StatCollector, partial(write_stat, wants=selection.wants, width=terminal.width(), palette=palette)
-    collector = FactCollector if is_all or name == "html" or not selection.wants(frozenset()) else NoCollector
+        return stat_of, partial(write_stat, wants=selection.wants, width=terminal.width(), palette=palette)
+    lists_facts = is_all or name == "html" or not selection.wants(frozenset())
+    part_of = changed_facts if lists_facts else no_part
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name in ("html", "markdown"):
         from cachewatch.report import template_rendering  # noqa: PLC0415  Jinja2 is slow to load
 
         if name == "markdown":
-            return collector, partial(template_rendering.write_markdown, asked=asked)
+            return part_of, partial(template_rendering.write_markdown, asked=asked)
         asked = replace(asked, most=ALL if is_all else template_rendering.MOST_ROWS, names_packages=True)
-        return collector, partial(template_rendering.write_page, asked=asked)
-    return collector, partial(write_text, asked=asked, width=terminal.width() or 80, palette=palette)
+        return part_of, partial(template_rendering.write_page, asked=asked)
+    return part_of, partial(write_text, asked=asked, width=terminal.width() or 80, palette=palette)
 
 
 def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Changeset]:

@@ -5,7 +5,7 @@ compared, in whichever process that is, and keeps only what the format needs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 from msgspec import Struct, field
@@ -246,30 +246,28 @@ class Collector(Protocol):
 
 
 class ListCollector:
-    """A base class for collectors that keep a list; subclasses append to it."""
+    """A collector that keeps a list of what `part_of` returns of each package, unless that is None."""
 
-    def __init__(self) -> None:
-        self.kept: list[Any] = []
+    def __init__(self, part_of: Callable[[PackageChange], Any]) -> None:
+        self._part_of = part_of
+        self._kept: list[Any] = []
+
+    def add(self, change: PackageChange) -> None:
+        """Keep the part of one package."""
+        part = self._part_of(change)
+        if part is not None:
+            self._kept.append(part)
 
     def take(self) -> list[Any]:
         """Return the list."""
-        return self.kept
+        return self._kept
 
 
-class NoCollector(ListCollector):
-    """A collector that keeps nothing, for formats that show only statements, which are made from the Tally."""
-
-    def add(self, change: PackageChange) -> None:
-        """Do nothing."""
+def no_part(change: PackageChange) -> None:
+    """Return nothing, for formats that show only statements, which are made from the Tally."""
 
 
-class FactCollector(ListCollector):
-    """A collector of the versions, stacks, compilers and other facts that packages gained and lost."""
-
-    def add(self, change: PackageChange) -> None:
-        """Add the facts of one package if any fact changed."""
-        if any(change.facts.values()):
-            self.kept.append((change.package, change.facts))
+NoCollector = partial(ListCollector, no_part)
 
 
 Batch = tuple[Tally, Any]  # the totals and the collected parts of several packages

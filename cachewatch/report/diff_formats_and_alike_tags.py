@@ -3,15 +3,15 @@
 import re
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.changesets import Changeset, ListCollector, Report
+from cachewatch.core.changesets import Changeset, Report
 from cachewatch.core.escaping_and_mentions import safe_name
 from cachewatch.core.graphs_and_attribution import Explanation
-from cachewatch.core.kinds_and_specs import PackageChange, PackageCounts
+from cachewatch.core.kinds_and_specs import Delta, PackageChange, PackageCounts
 from cachewatch.core.statement_kinds import Counts, Severity, Statement, StatementKind
 from cachewatch.core.statements import BY_VERSION, Wants
 from cachewatch.report.dates_and_totals import chosen_lines, heading, nothing, signed, tags_named, total
@@ -21,8 +21,13 @@ from cachewatch.report.words import fact, number
 from cachewatch.report.words_file import words
 
 
+def changed_facts(change: PackageChange) -> tuple[str, Mapping[str, Delta]] | None:
+    """Return a package, and the versions, stacks, compilers and other facts that it gained and lost, if any."""
+    return (change.package, change.facts) if any(change.facts.values()) else None
+
+
 def read_report(changeset: Changeset, asked: Requested) -> Report:
-    """Return the report of `changeset`, with events that `asked` wants, and with facts that the collector kept."""
+    """Return the report of `changeset`, with events that `asked` wants, and with what was kept of `changed_facts`."""
     facts = {package: found for taken in changeset.collected() for package, found in taken or ()}
     return replace(changeset.report.about(asked.wants), facts=facts)
 
@@ -167,12 +172,9 @@ _WIDTH = 80  # of sentences, where nobody reads them on a terminal
 _Row = tuple[str, int, int]  # a package, and its specs before and after
 
 
-class StatCollector(ListCollector):
-    """A collector that keeps how many specs each package had and has."""
-
-    def add(self, change: PackageChange) -> None:
-        """Keep the numbers of specs of one package."""
-        self.kept.append((change.package, change.counts.before, change.counts.after))
+def stat_of(change: PackageChange) -> _Row:
+    """Return a package, and how many specs it had and has."""
+    return change.package, change.counts.before, change.counts.after
 
 
 def write_stat(changesets: Iterable[Changeset], wants: Wants, width: int | None, palette: Palette) -> Iterator[bytes]:

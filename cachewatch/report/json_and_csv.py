@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from cachewatch.core.changesets import Changeset, ListCollector
+from cachewatch.core.changesets import Changeset
 from cachewatch.core.escaping_and_mentions import UNSEEN, safe
 from cachewatch.core.graphs_and_attribution import Attributed, Cause, Explanation, What, attribute
 from cachewatch.core.kinds_and_specs import (
@@ -247,14 +247,6 @@ def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
 _IN_MEMORY = 8 * 2**20  # bytes of JSON
 
 
-class JsonCollector(ListCollector):
-    """A collector that encodes each package as JSON."""
-
-    def add(self, change: PackageChange) -> None:
-        """Encode one package."""
-        self.kept.append(package_json(change))
-
-
 def write_json(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
     """Yield one JSON object with all changesets; statements and events of kinds that `wants` refuses are left out."""
     yield b'{"schema":' + encode(SCHEMA) + b',"changesets":['
@@ -332,15 +324,12 @@ _FORMULA = re.compile(rf"[\s{UNSEEN}]*[=+@\uff1d\uff0b\uff20\ufe62\ufe66\ufe6b\u
 # In half of the world, a spreadsheet begins another cell there.
 _BEHIND_SEPARATOR = re.compile(rf";(?={_FORMULA.pattern})")
 
-Line = Mapping[str, object]
+CsvLine = Mapping[str, object]
 
 
-class CsvCollector(ListCollector):
-    """A collector that keeps the CSV lines of packages."""
-
-    def add(self, change: PackageChange) -> None:
-        """Keep the CSV lines of one package."""
-        self.kept += ({"package": change.package, **line} for line in _lines(change))
+def csv_lines(change: PackageChange) -> list[CsvLine]:
+    """Return the lines of CSV about one package, without its tag."""
+    return [{"package": change.package, **line} for line in _lines(change)]
 
 
 def write_csv(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
@@ -348,17 +337,17 @@ def write_csv(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[byte
     yield csv_rows([COLUMNS])
     for changeset in changesets:
         tag = changeset.after.tag or ""
-        for lines in changeset.collected():
-            yield csv_table({"tag": tag, **line} for line in lines)
+        for packages in changeset.collected():
+            yield csv_table({"tag": tag, **line} for lines in packages for line in lines)
         report = changeset.report
         events = report.about(wants).events
-        last: list[Line] = [{"change": event.kind, "name": event.name, "count": event.specs} for event in events]
+        last: list[CsvLine] = [{"change": event.kind, "name": event.name, "count": event.specs} for event in events]
         last += ({"change": one.kind, "name": one.path, "after": one.message} for one in report.diagnostics)
         last.append({"change": "total", "before": report.specs.before, "after": report.specs.after})
         yield csv_table({"tag": tag, **line} for line in last)
 
 
-def _lines(change: PackageChange) -> Iterator[Line]:
+def _lines(change: PackageChange) -> Iterator[CsvLine]:
     yield {"change": f"package-{change.status}", "before": change.counts.before, "after": change.counts.after}
     for fact in FACTS:
         singular = "os" if fact == "oses" else fact.removesuffix("s")
@@ -389,13 +378,13 @@ def _sides(before: Iterable[str], after: Iterable[str]) -> dict[str, str]:
     return {"before": " ".join(before), "after": " ".join(after)}
 
 
-def _spec(spec_hash: str, signature: Signature) -> Line:
+def _spec(spec_hash: str, signature: Signature) -> CsvLine:
     values = asdict(signature).items()
     joined = {name: " ".join(value) if isinstance(value, tuple) else value for name, value in values}
     return {"hash": known_hash(spec_hash) or "", **joined}
 
 
-def csv_table(lines: Iterable[Line]) -> bytes:
+def csv_table(lines: Iterable[CsvLine]) -> bytes:
     """Return `lines`, in which values are by name of column, as CSV without a heading; see `csv_rows`."""
     return csv_rows([line.get(name, "") for name in COLUMNS] for line in lines)
 

@@ -27,7 +27,7 @@ from cachewatch.report.digests import body_and_table as first_screen
 from cachewatch.report.digests.commands import install_examples, mirror_of, platform_of, steps, target_of
 from cachewatch.report.digests.todo import advice, still_open, todo
 from cachewatch.report.environment_words import Clean, Data, coverage_data
-from cachewatch.report.json_and_csv import MOST_CSV, CsvCollector, CsvPacker, csv_table, picked
+from cachewatch.report.json_and_csv import MOST_CSV, CsvLine, CsvPacker, csv_lines, csv_table, picked
 from cachewatch.report.rebuild_cause_words import Reason, reasons_of
 from cachewatch.report.words import reason_of
 from cachewatch.report.words_file import Words, words
@@ -128,6 +128,10 @@ class _Maker(Struct, frozen=True):
         """Return an untrusted name, made safe for display, and cut unless the form is WHOLE, for programs."""
         return self._clean(text if self._form is WHOLE else safe_name(text))
 
+    def _names(self, value: object, *names: str) -> Data:
+        """Return the fields `names` of `value`, which are untrusted names."""
+        return {name: self._name(getattr(value, name)) for name in names}
+
     def lines(self, items: tuple[str, ...], rest: str) -> list[str]:
         """Return as many `items` (commands, reasons) as fit, none cut; a last line, `rest`, counts the others."""
         longest = _MOST if self._form.longest == _MOST else _LONGEST_LINE
@@ -164,9 +168,7 @@ class _Maker(Struct, frozen=True):
         return {
             "verb": task.verb.value,
             "because": task.because.value,
-            "source": self._name(task.source),
-            "tag": self._name(task.tag),
-            "name": self._name(task.name),
+            **self._names(task, "source", "tag", "name"),
             "names": [self._name(name) for name in task.names[: self._form.rows]],
             "count": task.count,
             "since": task.since or None,
@@ -179,7 +181,7 @@ class _Maker(Struct, frozen=True):
             "rank": event.rank.name.lower().replace("_", "-"),
             "class": event.worst.value if event.worst else None,
             "statement": event.statement.id if event.statement else None,
-            "tags": [{"source": self._name(tag.source), "tag": self._name(tag.tag)} for tag in event.tags],
+            "tags": [self._names(tag, "source", "tag") for tag in event.tags],
             "packages": len(event.packages),
         }
 
@@ -188,11 +190,9 @@ class _Maker(Struct, frozen=True):
         lost = assessed.lost
         assert lost.loss is not None
         return {
-            "source": self._name(assessed.tag.source),
-            "tag": self._name(assessed.tag.tag),
-            "package": self._name(lost.package),
-            "stack": self._name(lost.place.stack),
-            "target": self._name(lost.place.target),
+            **self._names(assessed.tag, "source", "tag"),
+            **self._names(lost, "package"),
+            **self._names(lost.place, "stack", "target"),
             "system": self._name(f"{lost.machine.platform}-{lost.machine.os}") if lost.machine else None,
             "class": lost.loss.loss_class.value,
             "reason": reason_of(lost.loss, self._words),
@@ -272,8 +272,7 @@ class _Maker(Struct, frozen=True):
             ],
             "examples": [
                 {
-                    "package": self._name(example.package),
-                    "version": self._name(example.version),
+                    **self._names(example, "package", "version"),
                     "stacks": [self._name(stack) for stack in example.stacks],
                     "machines": self.plain(example.machines),
                     "command": install_examples([example], platform_of(example)),
@@ -365,7 +364,7 @@ class DigestCollector:
         self._wants = wants
         self._has_table = has_table
         self._part = DigestPart()
-        self._csv = CsvCollector()
+        self._lines: list[CsvLine] = []
 
     def add(self, change: PackageChange) -> None:
         """Keep the versions, the example and the table rows of one package."""
@@ -374,14 +373,14 @@ class DigestCollector:
         if delta := change.facts["versions"]:
             self._part.versions.append(VersionsChange(change.package, delta.added, delta.removed))
         if self._has_table:
-            self._csv.add(change)
+            self._lines += csv_lines(change)
         if example := _example(change):
             self._part.installable.append(change.package)
             self._part.examples = _best([*self._part.examples, example])
 
     def take(self) -> DigestPart:
         """Return the collected parts."""
-        self._part.csv = csv_table(self._csv.take())
+        self._part.csv = csv_table(self._lines)
         return self._part
 
 
