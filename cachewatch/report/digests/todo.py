@@ -93,16 +93,13 @@ def _due(digest: Digest, words: Words) -> list[str]:
     """Return sentences on actions that this digest is the first to ask for, and on where gone builds still are."""
     advice = digest.assessment
     has_pin = any(one.verb in PINNED for one in advice.due)
-    due = (
+    lines = []
+    for group in _by_command(one for one in advice.due if not is_of_moving(one, digest)):
         # A sentence on lock files names its branch, unless it begins with what else is to be done.
-        (
-            _branch(one, digest, words) if one.because not in LOCK_FILES or advice.required or has_pin else "",
-            _sentence(group, digest, words),
-        )
-        for group in _by_command([one for one in advice.due if not is_of_moving(one, digest)])
-        for one in group[:1]
-    )
-    lines = list(dict.fromkeys(words.say("todo", "about", tag=tag, said=said) if tag else said for tag, said in due))
+        is_named = group[0].because not in LOCK_FILES or advice.required or has_pin
+        branch = _branch(group[0], digest, words) if is_named else ""
+        lines.append(_of_branch(branch, _sentence(group, digest, words), digest, words))
+    lines = list(dict.fromkeys(lines))
     again = "again_required" if advice.required else "again"
     if is_rebuilt_again(digest):
         required = _asked(advice.required, words)
@@ -187,15 +184,13 @@ def keeping_of(digest: Digest) -> dict[str, list[str]]:
 def _kept_too(digest: Digest, words: Words) -> list[str]:
     """Return sentences on snapshots that also have builds which this digest is the first to ask readers to copy."""
     asked = {name for one in digest.assessment.due if one.verb is Verb.COPY or one.is_copy for name in one.names}
-    specs = {one.spec for one in digest.assessment.to_copy if one.package in asked}
-    found = {tag: [one for one in names if one in specs] for tag, names in keeping_of(digest).items()}
-    return [
-        words.say("todo", "kept_too", len(names), tag=tag)
-        if len(names) == len(specs)
-        else words.say("todo", "kept_part", len(names), tag=tag, names=and_more(names, words))
-        for tag, names in found.items()
-        if names
-    ]
+    to_copy = {one.spec for one in digest.assessment.to_copy if one.package in asked}
+    said = []
+    for tag, specs in keeping_of(digest).items():
+        names = [spec for spec in specs if spec in to_copy]
+        key = "kept_too" if len(names) == len(to_copy) else "kept_part"
+        said += [words.say("todo", key, len(names), tag=tag, names=and_more(names, words))] if names else []
+    return said
 
 
 def new_snapshots(digest: Digest) -> list[ComparedTag]:
@@ -327,7 +322,7 @@ def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
 
 def advice(digest: Digest, words: Words) -> str:
     """Return the first action, or that there is nothing to do, as a sentence; for channels that show one line."""
-    found = _by_command([one for one in digest.assessment.actions if not is_of_moving(one, digest)])
+    found = _by_command(one for one in digest.assessment.actions if not is_of_moving(one, digest))
     return _sentence(found[0], digest, words, most=MOST_NAMES) if found else todo(digest, words)[0]
 
 
@@ -377,9 +372,8 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
             is_unknown |= any(one.need.package not in copied for one in own)
             parts.append(binaries_said(own, words, copied, {key_of(one): one for one in before}))
             # Of a spack.yaml, which has no hashes: `concretize` would choose the same versions again.
-            pinned = (
-                [] if because is Because.ENVIRONMENT_GONE else [one.need.package for one in own if not one.need.hash]
-            )
+            is_other = because is Because.ENVIRONMENT_OTHER
+            pinned = [one.need.package for one in own if is_other and not one.need.hash]
             parts += [words.say("todo", "pinned", len(pinned), names=and_more(pinned, words))] if pinned else []
             continue
         parts.append(_others_there(because, own, sum(one.count for one in same), group[0].tag, words))
