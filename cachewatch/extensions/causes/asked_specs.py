@@ -16,7 +16,7 @@ from cachewatch.core import graphs_and_attribution as graphs
 from cachewatch.core.changesets import Blob
 from cachewatch.core.comparison.package_changes import compare
 from cachewatch.core.graphs_and_attribution import NOT_RECORDED, Cause, Explanation, GraphNode, What
-from cachewatch.core.kinds_and_specs import Document, Signature, Specs
+from cachewatch.core.kinds_and_specs import Document, Signature, Specs, grouped
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, similar
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
@@ -79,7 +79,25 @@ class RecordedGraph:
     def nodes(self, package: str) -> Mapping[str, GraphNode]:
         """Return the binaries of a package by hash. Raises DocumentError if its files are unreadable."""
         if package not in self._packages:
-            self._packages[package] = self._read_nodes(package)
+            document, folder = self.document(package), self.folders.get(package)
+            # By the id of the folder: from the commit, git would search for it each time.
+            content = None if document is None or folder is None else self._file(f"{folder}:{PACKAGE_GRAPH}")
+            made_of = {} if content is None else read_package_graph(content, f"{package}/{PACKAGE_GRAPH}")
+            self._packages[package] = {
+                h: GraphNode(
+                    hash=h,
+                    name=package,
+                    version=s.versions[0] if s.versions else "",
+                    compiler="" if s.compiler == NO_COMPILER else s.compiler,
+                    os=s.os,
+                    target=s.target,
+                    variants=s.variants,
+                    ingredients=ingredients,
+                    below=below,
+                )
+                for h, s in (document.specs.items() if document else ())
+                for ingredients, below in [made_of.get(graphs.name_of(h)) or made_of.get(h, _NOTHING)]
+            }
         return self._packages[package]
 
     def document(self, package: str) -> Document | None:
@@ -94,29 +112,6 @@ class RecordedGraph:
             except DocumentError as error:
                 raise DocumentError(f"the document of {package} at {self.commit[:7]} {error}") from error
         return self._documents[package]
-
-    def _read_nodes(self, package: str) -> Mapping[str, GraphNode]:
-        if (document := self.document(package)) is None:
-            return {}
-        # By the id of the folder: from the commit, git would search for it each time.
-        folder = self.folders.get(package)
-        content = None if folder is None else self._file(f"{folder}:{PACKAGE_GRAPH}")
-        made_of = {} if content is None else read_package_graph(content, f"{package}/{PACKAGE_GRAPH}")
-        return {
-            h: GraphNode(
-                hash=h,
-                name=package,
-                version=s.versions[0] if s.versions else "",
-                compiler="" if s.compiler == NO_COMPILER else s.compiler,
-                os=s.os,
-                target=s.target,
-                variants=s.variants,
-                ingredients=ingredients,
-                below=below,
-            )
-            for h, s in document.specs.items()
-            for ingredients, below in [made_of.get(graphs.name_of(h)) or made_of.get(h, _NOTHING)]
-        }
 
     def _file(self, name: str) -> bytes | None:
         found = self._repository.objects().get(name, most=MAX_BYTES)
@@ -199,17 +194,13 @@ class GraphStep:
         replaced: defaultdict[str, set[str]] = defaultdict(set)
         for match in change.matches if change else ():
             for spec_hash in added.get(match.after, ()):
-                replaced[spec_hash] |= vanished.get(match.before, set())
+                replaced[spec_hash].update(vanished.get(match.before, ()))
         return replaced
 
 
-def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
+def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, list[str]]:
     """Return, by signature, the hashes that are in `specs` and not in `others`."""
-    hashes: defaultdict[Signature, set[str]] = defaultdict(set)
-    for spec_hash, signature in specs.items():
-        if spec_hash not in others.hashes:
-            hashes[signature].add(spec_hash)
-    return hashes
+    return grouped((signature, one) for one, signature in specs.items() if one not in others.hashes)
 
 
 Meaning = tuple[str, frozenset[str] | None]  # a package, and those of its hashes that are meant; None means all
