@@ -15,7 +15,7 @@ from cachewatch.core.advice.environment_coverage import Coverage, Nearest, Resol
 from cachewatch.core.changesets import Changeset, TagPair
 from cachewatch.core.filters_and_spec_patterns import Selection
 from cachewatch.core.graphs_and_attribution import Cause, Causes, Explanation, GraphNode, LockChange
-from cachewatch.core.kinds_and_specs import Side, Signature
+from cachewatch.core.kinds_and_specs import Side, grouped
 from cachewatch.core.names_and_layouts import CATALOGUE, TAG_GRAPH
 from cachewatch.core.statement_kinds import OF_REBUILDS
 from cachewatch.core.statements import RebuiltSpecs, with_causes
@@ -34,18 +34,17 @@ State = tuple[str, str]  # a commit and a tag
 Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[RebuiltSpecs, ...]]
 
 
-class RepositoryCauses:
+class RepositoryCauses(Struct, frozen=True):
     """Finds causes of rebuilds in a repository that records dependency graphs."""
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
+    repository: Repository
 
     def of_changesets(
         self, changesets: Iterable[Changeset], selection: Selection, warn: Callable[[str], None]
     ) -> Iterator[Changeset]:
         """Yield `changesets`, whose `explain` now finds causes of rebuilds; it calls `warn` for unreadable graphs."""
         for changeset in changesets:
-            changeset.explain = partial(_explain, self._repository, changeset.before, changeset.after, selection, warn)
+            changeset.explain = partial(_explain, self.repository, changeset.before, changeset.after, selection, warn)
             yield changeset
 
     def of_digest(
@@ -59,11 +58,11 @@ class RepositoryCauses:
         parts = tag.statements, tag.rest, tag.report.statements
         if not (old and new and any(one.kind in OF_REBUILDS for part in parts for one in part)):
             return tag
-        git_dir = self._repository.git_dir
+        git_dir = self.repository.git_dir
 
         def find() -> tuple[RebuiltSpecs, ...]:
             # Spack's public catalogue has no graphs, and needs no other process to read them.
-            if self._repository.objects().get(f"{new[0]}:{CATALOGUE}/{new[1]}/{TAG_GRAPH}") is None:
+            if self.repository.objects().get(f"{new[0]}:{CATALOGUE}/{new[1]}/{TAG_GRAPH}") is None:
                 return ()
             # Graphs are about as large as four times the difference.
             about = Piece((*old, *new), 4 * pair.difference.size)
@@ -99,7 +98,7 @@ class RepositoryCauses:
         )
         if not replaced:
             return coverage
-        find = partial(_find_of_environment, self._repository.git_dir, tags, lock, folders, replaced)
+        find = partial(_find_of_environment, self.repository.git_dir, tags, lock, folders, replaced)
         reasons = _apart(isolation, find, Piece(tags[0], 0))
         if isinstance(reasons, WorkFailed):
             warn(str(reasons))
@@ -147,11 +146,8 @@ def _of_package(step: GraphStep, package: str) -> Iterator[RebuiltSpecs]:
     old, new = step.before.document(package), step.after.document(package)
     if old is None or new is None:
         return
-    alike: defaultdict[Signature, list[Explanation]] = defaultdict(list)
-    for explanation in step.explain_all(package):
-        signature = new.specs[explanation.spec.hash]
-        if signature in old.specs.counts and explanation.predecessor is not None:
-            alike[signature].append(explanation)
+    explained = ((new.specs[one.spec.hash], one) for one in step.explain_all(package) if one.predecessor is not None)
+    alike = grouped((signature, one) for signature, one in explained if signature in old.specs.counts)
     vanished = Counter(signature for spec_hash, signature in old.specs.items() if spec_hash not in new.specs.hashes)
     for signature, found in alike.items():
         in_place = vanished[signature]

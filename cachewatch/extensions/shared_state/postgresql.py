@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from threading import local
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DatabaseError
 
@@ -189,23 +190,22 @@ class PostgresDatabase(Database):
         return f"{message}; {advice}" if advice else message
 
 
-class ServerState:
+class ServerState(Struct, frozen=True):
     """The state in the PostgreSQL database at an address; the state may not exist yet."""
 
-    def __init__(self, address: PostgresAddress) -> None:
-        self._address = address
+    address: PostgresAddress
 
     def open(self, *, must_exist: bool) -> Database:
         """Connect to read and write; create a missing state or, if it `must_exist`, raise StateError."""
-        return PostgresDatabase(self._address, must_exist=must_exist)
+        return PostgresDatabase(self.address, must_exist=must_exist)
 
     def open_to_read(self) -> Database:
         """Connect only to read, without creating or upgrading tables."""
-        return PostgresDatabase(self._address, may_write=False)
+        return PostgresDatabase(self.address, may_write=False)
 
     def exists(self) -> bool:
         """Tell whether there is a state; return True if the server does not answer."""
-        engine = _make_engine(self._address)
+        engine = _make_engine(self.address)
         try:
             return _form_in(engine) is not None
         except DatabaseError:
