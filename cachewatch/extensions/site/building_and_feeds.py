@@ -41,6 +41,7 @@ _TEMPLATES = files(__package__) / "templates"
 _PAGES_AT_ONCE = 50
 _NO_SOURCES = Sources()
 _Page = tuple[str, str, Mapping[str, Any]]  # path, template and values
+_Section = tuple[str, tuple[str, ...], str]  # heading, lines, and how many more there are
 
 
 def tag_feed(catalogue: SiteContents, title: str) -> View:
@@ -54,8 +55,8 @@ def tag_feed(catalogue: SiteContents, title: str) -> View:
     return _feed(("tag", past.tag), f"{title}: {shown(past.tag)}", "index.html", entries, past.revisions[0].time)
 
 
-def _section(block: Block) -> tuple[str, tuple[str, ...], str]:
-    """Return the heading and the lines of `block` for a feed entry, and a text on how many more lines there are."""
+def _section(block: Block) -> _Section:
+    """Return what `block` says, for a feed entry."""
     heading = (f"{block.title} {block.name}".strip(), block.total)
     lines = ((f"{each.name} {each.fact}".strip(), each.specs, each.where) for each in block.entries)
     heading_text, *texts = (markup(", ".join(filter(None, parts))) for parts in (heading, *lines))
@@ -82,11 +83,7 @@ def page_feed(kind: str, name: str, values: View, since: datetime | None) -> Vie
 
 
 def _entry(
-    name: Sequence[str],
-    moment: DatedRevision,
-    title: str,
-    link: str,
-    sections: Iterable[tuple[str, tuple[str, ...], str]],
+    name: Sequence[str], moment: DatedRevision, title: str, link: str, sections: Iterable[_Section]
 ) -> FeedEntry:
     updated = timestamp(moment.time or _UNKNOWN)
     return FeedEntry(id=_id(name), title=title, updated=updated, link=link, sections=tuple(sections))

@@ -49,9 +49,8 @@ class Sources(Struct, frozen=True):
 
 def filled(address: str, field: str, name: str) -> str:
     """Return `address` with `name` in place of `field`; "" if it is no web address, or a shell could misread `name`."""
-    return (
-        (escaping.web_address(address.replace(field, name)) or "") if address and escaping.is_shell_word(name) else ""
-    )
+    is_usable = address and escaping.is_shell_word(name)
+    return (escaping.web_address(address.replace(field, name)) or "") if is_usable else ""
 
 
 def matrix_of(present: Present) -> View | None:
