@@ -98,11 +98,10 @@ def compare_revisions(
     had, has = (tags_of(repository, side, sorted(commits - {side.commit})) for side in (before, after))
     pairs: list[TagPair] = []
     quiet: TagPair | None = None
-    unchanged: list[TagState] = []
-    for earlier, later in _states(repository, before, after, had=had, has=has, wanted=wanted_tag):
+    states = list(_states(repository, before, after, had=had, has=has, wanted=wanted_tag))
+    for earlier, later in states:
         is_based = bool(bases.get(later.tag) or restored.get(later.tag))
         is_new, is_lost = (not (before.tag or after.tag) and later.tag not in side.ids for side in (had, has))
-        unchanged.append(later)
         is_made = isinstance(later.tree, MadeTree)  # it may have documents that several files claim to be
         if (pairs or quiet) and earlier.tree == later.tree and not (is_based or is_new or is_made):
             continue
@@ -115,25 +114,23 @@ def compare_revisions(
         pair = TagPair(before=old, after=new, difference=difference, is_new_tag=is_new, is_lost_tag=is_lost)
         if difference.documents or difference.diagnostics or is_new:
             pairs.append(pair)
-            unchanged.pop()
         elif quiet is None:
             quiet = pair
     if not pairs and quiet is not None:  # nothing differs anywhere: the first tag shows that
         pairs.append(quiet)
-        unchanged = [state for state in unchanged if state.tag != quiet.after.tag]
     if not pairs:
         there = tag_names.in_order(had.ids.keys() | has.ids.keys())
         if there:
             raise UsageError(f"{repository.prefix}{no_tag_matches(wanted_tag, there)}")
         nothing = nothing_found(repository, after.commit, after.name)
         raise UsageError(f"{repository.prefix}neither revision has documents; {nothing}")
-    reader = GitReader(repository, restored)
+    reader, compared = GitReader(repository, restored), {pair.after.tag for pair in pairs}
     return Comparison(
         pairs=tuple(pairs),
         readers=Readers(reader, reader),
         revisions_between=count(repository, before, after),
         stacks=(lambda: stacks_of(repository, before), lambda: stacks_of(repository, after)),
-        other_documents=lambda: _few_documents(repository, unchanged),
+        other_documents=lambda: _few_documents(repository, [one for _, one in states if one.tag not in compared]),
         packages=lambda: {
             package for tree in {*had.ids.values(), *has.ids.values()} for package in folders(repository, tree).ids
         },
