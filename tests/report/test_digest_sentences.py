@@ -431,9 +431,14 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
         back = returned("bzip2", of=1, before=("2026-11-20", "2026-11-27"), name="bzip2", exceptions=("bzip2",))
         assert "does not list" not in mail(digest_of(replace(tag, statements=(*tag.statements, back)), silenced=()))[1]
     newest, kept, narrow = record(1, versions=["1.1"]), record(2), record(3, variants=["+cuda"])
-    but = "install. But if you need zlib in a configuration that a stack no longer builds (below), keep it where it is installed."
-    for newer, kind, says in (([newest], "downgraded", "DOWNGRADED zlib"), ([], "package-added", but)):
-        sides = {"zlib": [*newer, kept, narrow]}, {"zlib": [kept], "ninja": [record(4)]}
+    need, keep = "But if you need zlib 1.0 with +cuda", "keep it where it is installed (stacks: see below)."
+    curl, none = Packages(curl=[record(5)]), Packages()
+    for newer, kind, says, lost in (
+        ([newest], "downgraded", "DOWNGRADED zlib", none),
+        ([], "package-added", f"install. {need} (no longer built), {keep}", none),
+        ([], "gone", f"(zlib). {need} (no longer built), {keep}", curl),
+    ):
+        sides = {"zlib": [*newer, kept, narrow]} | lost, {"zlib": [kept], "ninja": [record(4)]}
         tag = week(tmp_path / kind, *sides, selection=Selection(kinds=Globs([kind])))
         _, body = mail(digest_of(tag, silenced=()))
         assert says in body

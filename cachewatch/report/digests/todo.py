@@ -67,12 +67,13 @@ def todo(digest: Digest, words: Words) -> list[str]:
     moves, removed = _moves(digest, words)
     if is_alone and removed:
         unless, moves = removed, moves[1:]
+    narrowed = _narrowed(digest, words)
     if lines:
-        lines += [unless] if unless else []
+        lines += [f"{unless} {narrowed}".strip()] if unless or narrowed else []
     elif not (is_alone and (moves or lifted)):
         new = "nothing_more" if unless else "nothing_new"
         nothing = words.text("todo", "nothing_else" if lifted else new if advice.actions else "nothing")
-        nothing = f"{nothing.rstrip('.')}{unless}.{_narrowed(digest, words)}"
+        nothing = f"{nothing.rstrip('.')}{unless}. {narrowed}".rstrip()
         lines = [unless] * bool(unless) if over else [nothing]
     is_asked = bool(advice.due or unless or lifted) and not any(one.verb in PINNED for one in advice.due)
     pins = [pin.tag for pin in digest.pinned if not pin.is_gone] if is_asked else []
@@ -85,8 +86,15 @@ def _narrowed(digest: Digest, words: Words) -> str:
     found = (one for tag in _same_tags(digest) for one in (*tag.statements, *tag.rest) if not digest.environment)
     lines = (line for one in found if one.kind is StatementKind.NARROWED for line in one.lines if line.story.after)
     silenced = {name for tag in digest.tags for name in tag.silenced}
-    names = sorted({line.package for line in lines} - silenced)
-    return words.say("todo", "but_narrowed", len(names), names=and_more(names, words)) if names else ""
+    names = set[str]()
+    for line in lines:
+        if line.package not in silenced:
+            spec = " ".join((safe_name(line.package), and_more(line.story.before, words))).rstrip()
+            for key, is_left in (("narrowed", False), ("narrowed_here", True)):
+                own = [one for one in line.story.after if (one in line.story.remaining) is is_left]
+                values = and_more(own, words).split(", ")
+                names |= {words.say("todo", key, spec=spec, values=" or ".join(values))} if own else set()
+    return words.say("todo", "but_narrowed", len(names), names=listed(sorted(names), words)) if names else ""
 
 
 def _due(digest: Digest, words: Words) -> list[str]:
