@@ -188,13 +188,6 @@ class Block(Struct, frozen=True, kw_only=True):
         return "bad" if self.severity is Severity.ATTENTION else _GRADES.get(self.kind, "")
 
 
-class Shown(Struct, frozen=True, kw_only=True):
-    """The blocks of a report, and its total line."""
-
-    blocks: tuple[Block, ...]
-    total: str  # the sentence with the sums, or that there is nothing to show
-
-
 class Chosen(Struct, frozen=True):
     """A statement, with only those lines that the reader asked for."""
 
@@ -304,8 +297,8 @@ _ENDS = re.compile(r",?[ ;()]+")
 _ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so many
 
 
-def blocks_of(report: Report, asked: Requested) -> Shown:
-    """Return the blocks of `report` that `asked` selects, the most severe first, and the total line."""
+def blocks_of(report: Report, asked: Requested) -> tuple[tuple[Block, ...], str]:
+    """Return the blocks of `report` that `asked` selects, the most severe first, and a sentence with the sums."""
     chosen = [Chosen(one, chosen_lines(one, asked.wants)) for one in report.statements]
     chosen = [one for one in chosen if one.lines or is_wanted(one.statement, asked.wants)]
     if asked.names_kinds:
@@ -319,7 +312,7 @@ def blocks_of(report: Report, asked: Requested) -> Shown:
         *_other_values(report, chosen, asked),
     ]
     blocks.sort(key=lambda block: _SEVERITIES.index(block.severity))
-    return Shown(blocks=tuple(blocks), total=total(report, asked.wants) if chosen else nothing(report))
+    return tuple(blocks), total(report, asked.wants) if chosen else nothing(report)
 
 
 def _narrowed(chosen: Chosen, asked: Requested) -> Statement:

@@ -15,7 +15,7 @@ from cachewatch.core.kinds_and_specs import Delta, PackageChange, PackageCounts
 from cachewatch.core.statement_kinds import Counts, Severity, Statement, StatementKind
 from cachewatch.core.statements import BY_VERSION, Wants
 from cachewatch.report.dates_and_totals import chosen_lines, heading, nothing, signed, tags_named, total
-from cachewatch.report.diff_blocks_and_colours import Block, Palette, Requested, Shown, blocks_of, colour_of, fitted
+from cachewatch.report.diff_blocks_and_colours import Block, Palette, Requested, blocks_of, colour_of, fitted
 from cachewatch.report.rebuild_cause_words import attributed_lines
 from cachewatch.report.words import fact, number
 from cachewatch.report.words_file import words
@@ -36,7 +36,8 @@ class ReportGroup(Struct, frozen=True, kw_only=True):
     """The reports on tags that changed alike, and the blocks that describe all of them."""
 
     reports: tuple[Report, ...]
-    shown: Shown
+    blocks: tuple[Block, ...]
+    total: str  # the sentence with the sums, or that there is nothing to show
     causes: Sequence[Explanation] | None = None  # why specs were rebuilt, where that was asked for
 
     @property
@@ -49,7 +50,7 @@ class ReportGroup(Struct, frozen=True, kw_only=True):
         one, another = self.reports[0], other.reports[0]
         if one.diagnostics or another.diagnostics or self.causes or other.causes:
             return False
-        return self.shown == other.shown and one.statements == another.statements
+        return (self.blocks, self.total, one.statements) == (other.blocks, other.total, another.statements)
 
 
 def grouped_reports(changesets: Iterable[Changeset], asked: Requested) -> list[ReportGroup]:
@@ -58,7 +59,8 @@ def grouped_reports(changesets: Iterable[Changeset], asked: Requested) -> list[R
     for changeset in changesets:
         report = read_report(changeset, asked)
         causes = None if changeset.explain is None else tuple(changeset.explain())
-        group = ReportGroup(reports=(report,), shown=blocks_of(report, asked), causes=causes)
+        blocks, sums = blocks_of(report, asked)
+        group = ReportGroup(reports=(report,), blocks=blocks, total=sums, causes=causes)
         alike = next((number for number, known in enumerate(groups) if known.is_like(group)), None)
         if alike is None:
             groups.append(group)
@@ -69,12 +71,12 @@ def grouped_reports(changesets: Iterable[Changeset], asked: Requested) -> list[R
 
 def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int, palette: Palette) -> Iterator[bytes]:
     """Yield reports as text for a terminal of `width` columns; tags that changed alike share one report."""
-    for place, shown in enumerate(grouped_reports(changesets, asked)):
+    for place, group in enumerate(grouped_reports(changesets, asked)):
         yield b"\n\n" if place else b""
-        yield _encoded(_render_text(shown.reports, shown.shown, width=width, palette=palette))
-        if shown.causes is not None:
-            lines = attributed_lines(shown.causes, _HASHES_DIFFER) if shown.causes else ["  no specs were rebuilt"]
-            lines = palette.changes(lines, (cause for one in shown.causes for cause in one.causes))
+        yield _encoded(_render_text(group, width=width, palette=palette))
+        if group.causes is not None:
+            lines = attributed_lines(group.causes, _HASHES_DIFFER) if group.causes else ["  no specs were rebuilt"]
+            lines = palette.changes(lines, (cause for one in group.causes for cause in one.causes))
             yield _encoded(fitted(["", palette.paint("WHY", "bold"), *lines], max(width, _NARROWEST)))
 
 
@@ -86,26 +88,26 @@ _CONTINUATION = " " * 6
 _REPLACED = re.compile(r"(\S+) -> ([^\s,]+)(.*)", re.DOTALL)
 
 
-def _render_text(reports: Sequence[Report], shown: Shown, *, width: int, palette: Palette) -> Iterator[str]:
+def _render_text(group: ReportGroup, *, width: int, palette: Palette) -> Iterator[str]:
     """Yield the lines of reports on tags that changed alike; no line is wider than `width`, unless a word is."""
     width = max(width, _NARROWEST)
-    report, *others = reports
+    report, *others = group.reports
     if others:
-        yield from _wrapped(f"{tags_named(reports)}: the same changes", width, rest=_INDENT)
+        yield from _wrapped(f"{group.name}: the same changes", width, rest=_INDENT)
     indent = _INDENT if others else ""
-    for one in reports:
+    for one in group.reports:
         sides, revisions = heading(one)
         is_short = len(indent) + len(sides) + 2 + len(revisions) <= width
         for line in (f"{sides}  {revisions}".rstrip(),) if is_short else (sides, f"{_INDENT}{revisions}"):
             yield from _wrapped(line, width, first=indent, rest=indent + _INDENT)
     yield ""
-    for block in shown.blocks:
+    for block in group.blocks:
         yield from _block_lines(block, width, palette)
         yield ""
     if report.losses:
         said = f"{number(report.losses, 'document')} could not be compared, or not wholly; see the warnings."
         yield from _wrapped(said, width, rest=_INDENT)
-    yield from _wrapped(shown.total, width, rest=_INDENT)
+    yield from _wrapped(group.total, width, rest=_INDENT)
 
 
 def _wrapped(text: str, width: int, *, first: str = "", rest: str = "") -> Iterator[str]:

@@ -238,7 +238,7 @@ def _describe(name: str, error: Exception) -> str:
 def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
     """Yield a report on each tag as Markdown."""
     for group in grouped_reports(changesets, asked):
-        yield render("changes.md.j2", tags=group.name, reports=group.reports, shown=group.shown).encode()
+        yield render("changes.md.j2", told=group).encode()
         if group.causes is not None:
             yield render("causes.md.j2", causes=grouped(group.causes)).encode()
 

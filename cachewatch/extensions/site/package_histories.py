@@ -306,7 +306,7 @@ def story_of(report: Report, back: Mapping[str, str]) -> RevisionStory:
     """Return the changes in `report` in words; `back` has sentences on what came back, by id of statement."""
     if not report.statements:
         return RevisionStory()
-    blocks_and_total = blocks_of(report, Requested(most=100, wants=lambda *_: True, names_packages=True))
+    blocks, total = blocks_of(report, Requested(most=100, wants=lambda *_: True, names_packages=True))
     facts = []
     for clause in clauses_of_statements(report.statements, report.after.tag or "", newest_day(report), without=back):
         tone = tone_of(clause.statement.kind, clause.statement.severity)
@@ -315,8 +315,8 @@ def story_of(report: Report, back: Mapping[str, str]) -> RevisionStory:
     facts += [FactInWords(NEWS, _bounded(said)) for said in back.values()]
     return RevisionStory(
         facts=tuple(facts[:12]),
-        total=blocks_and_total.total,
-        sections=tuple(_section(block) for block in blocks_and_total.blocks),
+        total=total,
+        sections=tuple(map(_section, blocks)),
         marks=tuple((one.kind, _bounded(name_of(one))) for one in report.statements if one.kind in _MARKED),
         versions=tuple(_versions(report.statements)),
     )

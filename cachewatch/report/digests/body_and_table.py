@@ -11,7 +11,7 @@ from cachewatch.core.advice.actions import ENVIRONMENT, was_lost
 from cachewatch.core.advice.urgency_and_levels import told_alike
 from cachewatch.core.advice.verbs_and_reasons import AssessedLoss, Because, ComparedTag, Fact, Rank, Verb
 from cachewatch.core.escaping_and_mentions import safe, safe_name
-from cachewatch.core.kinds_and_specs import LossClass
+from cachewatch.core.kinds_and_specs import LossClass, grouped
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     LOSSES,
@@ -298,9 +298,7 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
     is_whole = any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in own)
     machines = {one.lost.machine_name for one in own}
     machine = machines.pop() if len(machines) == 1 and not is_whole and not is_harmless else ""
-    by_package: dict[tuple[str, str, str], list[AssessedLoss]] = {}
-    for one in own:
-        by_package.setdefault((one.lost.package, one.tag.source, one.tag.tag), []).append(one)
+    by_package = grouped(((one.lost.package, one.tag.source, one.tag.tag), one) for one in own)
     tags = {(tag.source, tag.report.tag): tag for tag in digest.tags}
     rows = []
     for (package, source, tag), group in by_package.items():
@@ -389,9 +387,7 @@ def _section(digest: Digest, words: Words, rows: Iterable[Row], *, name: str, he
 
     Tags are named, unless these are all: in the remark if all rows have the same tags, else in each row.
     """
-    alike: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        alike.setdefault((row.package, row.change, row.where), []).append(row)
+    alike = grouped(((row.package, row.change, row.where), row) for row in rows)
     # Readers who move to another snapshot do not lose the packages that the newest one lacks.
     is_named = any(pin.best for pin in digest.pinned)
     tags = [in_tags(digest, [row.tag for row in group], words, is_named=is_named) for group in alike.values()]

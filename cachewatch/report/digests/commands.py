@@ -9,6 +9,7 @@ from textwrap import wrap
 
 from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, Action, Assessment, Because, Verb
 from cachewatch.core.escaping_and_mentions import is_shell_word, safe, safe_name, web_address
+from cachewatch.core.kinds_and_specs import grouped
 from cachewatch.core.names_and_layouts import is_snapshot, public_mirror
 from cachewatch.core.versions_spellings_targets import USUAL_TARGET, runs
 from cachewatch.report.digest_and_message_values import Digest, Example
@@ -171,12 +172,10 @@ def _blanks(lines: Sequence[str], urls: Mapping[str, str], words: Words) -> Iter
 
 def _lifted(digest: Digest, words: Words) -> list[str]:
     """Return the commands that remove requirements which earlier digests asked for and which are no longer needed."""
-    groups: dict[str, list[str]] = {}
-    for name, machine in digest.assessment.lifted:
-        groups.setdefault(machine, []).append(f"spack -e . config remove packages:{name}:require")
     lines: list[str] = []
-    for machine, removals in groups.items():
-        lines += [*_comment(words.say("todo", "if_required", only_for=todo.only_for(machine, words))), *removals]
+    for machine, names in grouped((machine, name) for name, machine in digest.assessment.lifted).items():
+        lines += _comment(words.say("todo", "if_required", only_for=todo.only_for(machine, words)))
+        lines += (f"spack -e . config remove packages:{name}:require" for name in names)
     return lines
 
 
@@ -243,10 +242,8 @@ def _required(assessment: Assessment) -> dict[str, str]:
 
 def _requirements(specs: Mapping[str, str], digest: Digest, words: Words) -> Iterator[str]:
     """Yield commands that require `specs`, grouped by machines, with comments that say who needs which."""
-    groups: dict[str, list[str]] = {}
-    for spec, machine in sorted(specs.items(), key=lambda one: bool(one[1])):  # first what is for all
-        groups.setdefault(machine, []).append(spec)
-    for machine, own in groups.items():
+    ordered = sorted(specs.items(), key=lambda one: bool(one[1]))  # first what is for all
+    for machine, own in grouped((machine, spec) for spec, machine in ordered).items():
         on = words.say("todo", "on_machine", machine=safe_name(machine)) if machine else ""
         if digest.environment is None:
             users = own[0].partition("@")[0]
