@@ -18,6 +18,7 @@ from cachewatch.core.advice.environment_coverage import (
 from cachewatch.core.advice.verbs_and_reasons import Pinned
 from cachewatch.core.changesets import Report
 from cachewatch.core.kinds_and_specs import (
+    Delta,
     Diagnostic,
     DiagnosticKind,
     Event,
@@ -152,7 +153,7 @@ def _tag() -> values.TagDigest:
         ),
         statements=tuple(_statements()),
         rest=(_of(StatementKind.REBUILT, "py-gpytorch", Counts(40, 40)),),
-        versions=(values.VersionsChange("py-build", ("1.2.1",), ("1.2.0",)),),
+        versions={"py-build": Delta(("1.2.1",), ("1.2.0",))},
         examples=(values.Example(package="py-keras", version="3.9.2", stacks=("e4s",), machines=(machine,)),),
     )
 

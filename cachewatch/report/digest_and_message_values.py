@@ -26,7 +26,7 @@ from cachewatch.core.advice.verbs_and_reasons import Alternative, Assessment, Be
 from cachewatch.core.advice.waits_and_reminders import Remembered
 from cachewatch.core.changesets import Report
 from cachewatch.core.filters_and_spec_patterns import Globs
-from cachewatch.core.kinds_and_specs import Machine, Side, Unreadable
+from cachewatch.core.kinds_and_specs import Delta, Machine, Side, Unreadable
 from cachewatch.core.statement_kinds import Statement
 from cachewatch.hooks import extensions, load
 from cachewatch.report.json_and_csv import CsvTable
@@ -78,14 +78,6 @@ class Example(Struct, frozen=True, kw_only=True):
     variants: tuple[str, ...] = ()  # that all its builds have and other versions were also built without
 
 
-class VersionsChange(Struct, frozen=True):
-    """The versions that were added to and removed from one package."""
-
-    package: str
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-
-
 class TagDigest(Struct, frozen=True, kw_only=True):
     """What a digest reports about one tag of one source."""
 
@@ -93,7 +85,7 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     report: Report
     statements: tuple[Statement, ...] = ()  # reported ones, most important first
     rest: tuple[Statement, ...] = ()  # statements that are only summed up: of kinds that nobody asked for, or silenced
-    versions: tuple[VersionsChange, ...] = ()
+    versions: Mapping[str, Delta] = {}  # that packages gained and lost
     examples: tuple[Example, ...] = ()
     installable: tuple[str, ...] = ()  # packages of which there is a newer version than before, or which are new
     table: CsvTable = CsvTable()

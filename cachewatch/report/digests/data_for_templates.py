@@ -17,12 +17,12 @@ from cachewatch.core.advice.environment_coverage import is_runnable
 from cachewatch.core.advice.verbs_and_reasons import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened, web_address
-from cachewatch.core.kinds_and_specs import Machine, PackageChange, Status
+from cachewatch.core.kinds_and_specs import Delta, Machine, PackageChange, Status
 from cachewatch.core.statement_kinds import Line, Severity, StatementKind
 from cachewatch.core.statements import Wants, is_wanted, select_statements
 from cachewatch.core.versions_spellings_targets import is_newer, newest, runs, that_matter, variant_name
 from cachewatch.report.dates_and_totals import accounting
-from cachewatch.report.digest_and_message_values import Digest, Example, Span, TagDigest, VersionsChange
+from cachewatch.report.digest_and_message_values import Digest, Example, Span, TagDigest
 from cachewatch.report.digests import body_and_table as first_screen
 from cachewatch.report.digests.commands import install_examples, mirror_of, platform_of, steps, target_of
 from cachewatch.report.digests.todo import advice, still_open, todo
@@ -267,8 +267,8 @@ class _Maker(Struct, frozen=True):
             "causes": [self.reason(one) for one in reasons_of(causes, self._words)[: self._form.others]],
             "accounting": accounting((*tag.statements, *tag.rest)),
             "versions": [
-                {"package": self._name(one.package), "added": list(one.added), "removed": list(one.removed)}
-                for one in (tag.versions if self._form is WHOLE else ())
+                {"package": self._name(package), **self.plain(delta)}
+                for package, delta in (tag.versions.items() if self._form is WHOLE else ())
             ],
             "examples": [
                 {
@@ -350,7 +350,7 @@ Ranked = tuple[int, int, str, Example]
 class DigestPart(Struct):
     """What a digest needs of some packages: versions, examples, installable packages and rows of the table."""
 
-    versions: list[VersionsChange] = []
+    versions: dict[str, Delta] = {}
     examples: list[Ranked] = []  # the best
     installable: list[str] = []  # packages
     csv: bytes = b""
@@ -371,7 +371,7 @@ class DigestCollector:
         if not self._wants(change.kinds):
             return
         if delta := change.facts["versions"]:
-            self._part.versions.append(VersionsChange(change.package, delta.added, delta.removed))
+            self._part.versions[change.package] = delta
         if self._has_table:
             self._lines += csv_lines(change)
         if example := _example(change):
@@ -400,7 +400,7 @@ def read_tag_digest(
     whole = DigestPart()
     table = CsvPacker(changeset.after.tag or "", MOST_CSV if room is None else room)
     for taken in changeset.collected():
-        whole.versions += taken.versions
+        whole.versions |= taken.versions
         whole.examples = _best([*whole.examples, *taken.examples])
         whole.installable += taken.installable
         table.add(taken.csv)
@@ -417,7 +417,7 @@ def read_tag_digest(
         report=report.about(wants),
         statements=shown,
         rest=rest,
-        versions=tuple(whole.versions),
+        versions=whole.versions,
         examples=tuple(example for *_, example in whole.examples),
         installable=tuple(whole.installable),
         table=table.finish(),
