@@ -173,7 +173,7 @@ class Daemon:
 
         def plan(name: str, group: str, job: Job, every: timedelta, first: datetime, **more: timedelta) -> None:
             wanted.add(name)
-            self._scheduler.add(name, group, self._leadership.if_ours(job), every=every, first=first, **more)
+            self._scheduler.add(name, group, partial(self._leadership.do, job), every=every, first=first, **more)
 
         if self._context.database.is_shared:
             wanted.add("lead")

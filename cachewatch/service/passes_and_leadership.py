@@ -363,15 +363,11 @@ class Leadership:
         else:
             self.is_ours = self._has_begun = True
 
-    def if_ours(self, job: Callable[[], object]) -> Callable[[], None]:
-        """Return `job` as a function that does nothing on a standby, and stores nothing once another host leads."""
-
-        def work() -> None:
-            with self._context.database.job():
-                if self.is_ours:
-                    job()
-
-        return work
+    def do(self, job: Callable[[], object]) -> None:
+        """Do `job`, unless this is a standby; once another host leads, `job` can store nothing more."""
+        with self._context.database.job():
+            if self.is_ours:
+                job()
 
 
 @contextmanager

@@ -94,10 +94,10 @@ def test_a_job_stores_nothing_from_before_another(context: Context, other: Postg
         done.append("refused")
 
     done: list[str] = []
-    found.if_ours(overtaken)()
+    found.do(overtaken)
     assert done == [], "the other one may be at work"
     found.look()
-    found.if_ours(overtaken)()
+    found.do(overtaken)
     assert done == ["refused"]
 
 
