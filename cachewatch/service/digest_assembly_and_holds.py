@@ -314,15 +314,15 @@ def unconfirmed(draft: PendingDigest) -> PendingDigest:
 _LOG = Log()
 
 
-class ChannelMessages(Struct, frozen=True, kw_only=True):
+class ChannelMessages(Struct, frozen=True):
     """The messages to deliver through one channel."""
 
     channel: str
-    rendered: RenderedDigest
-    short: RenderedDigest  # the totals only, for recipients who refuse `rendered` as too large
     messages: tuple[Message, ...]
     lasting: timedelta  # how long deliveries are retried
-    problem: str = ""  # why the site's own templates could not be used
+    rendered: RenderedDigest
+    short: RenderedDigest  # the totals only, for recipients who refuse `rendered` as too large
+    problem: str  # why the site's own templates could not be used; "" if they could
 
 
 Packed = tuple[ChannelMessages, ...]
@@ -349,11 +349,8 @@ def pack_messages(config: Config, stream: Stream, digest: Digest, *, forms: froz
             of_channel = replace(digest, unsubscribe=options.pop("unsubscribe"), archive_url=url)
             rendered[look] = _render_both(config, stream, of_channel, to=stream.to, forms=forms, **options)
         whole, short, problem = rendered[look]
-        name, messages = channel.name, tuple(open_channel(channel).build_messages(whole))
-        own = ChannelMessages(
-            channel=name, rendered=whole, short=short, messages=messages, lasting=channel.retry.lasting
-        )
-        packed.append(replace(own, problem=problem))
+        messages = tuple(open_channel(channel).build_messages(whole))
+        packed.append(ChannelMessages(channel.name, messages, channel.retry.lasting, whole, short, problem))
     return tuple(packed)
 
 
