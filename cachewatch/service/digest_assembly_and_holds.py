@@ -5,7 +5,7 @@ The second part says when operators are asked before a digest is sent, what they
 
 import hashlib
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from datetime import datetime, timedelta
@@ -25,6 +25,7 @@ from cachewatch.core.advice.environment_coverage import CoverageChange, Environm
 from cachewatch.core.advice.verbs_and_reasons import LOCK_FILES, OF_LOCK_FILE, PINNED, Known, Verb
 from cachewatch.core.advice.waits_and_reminders import Departure, Memory, MetBinaries, OpenAction, Remembered, confirmed
 from cachewatch.core.filters_and_spec_patterns import Globs
+from cachewatch.core.kinds_and_specs import grouped
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.environments import file_of, open_environment
@@ -454,9 +455,7 @@ def over(config: Config, stream: Stream, holds: Iterable[Hold], now: datetime) -
 
 def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
     """Yield one alert for each event for which digests are held; several digests may wait for the same event."""
-    held: defaultdict[AlertKey, list[tuple[HeldDigest, Hold]]] = defaultdict(list)
-    for digest, hold in ((each, hold) for each in digests for hold in each.holds):
-        held[hold.alert].append((digest, hold))
+    held = grouped((hold.alert, (digest, hold)) for digest in digests for hold in digest.holds)
     yield from (_question(config, key, found) for key, found in held.items())
 
 

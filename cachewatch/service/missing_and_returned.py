@@ -29,7 +29,7 @@ from cachewatch.core.advice.waits_and_reminders import (
 )
 from cachewatch.core.changesets import Blob, Content
 from cachewatch.core.comparison.stacks_prunes_suspicion import is_most
-from cachewatch.core.kinds_and_specs import CompilerForm, Document, Kind, Machine, Place, Side
+from cachewatch.core.kinds_and_specs import CompilerForm, Document, Kind, Machine, Place, Side, grouped
 from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Line, Statement, StatementKind, in_order, name_of
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.documents.records_parsing_diagnostics import Binary, KnownRecords, parse_side, write_document
@@ -433,14 +433,10 @@ def is_for_same(name: str, other: str) -> bool:
 
 def learned_back(packages: Mapping[str, Sequence[Departure]], stream: str) -> Iterator[Departure]:
     """Yield each removal in `packages` (package: removals) with the packages that `stream` now reports as back."""
-    back: defaultdict[str, set[str]] = defaultdict(set)
-    departures = {}
-    for package, those in packages.items():
-        for departure in those:
-            departures[departure.key] = departure
-            back[departure.key].add(package)
+    departures = {one.key: one for those in packages.values() for one in those}
+    back = grouped((one.key, package) for package, those in packages.items() for one in those)
     for key, departure in departures.items():
-        yield replace(departure, back=((stream, tuple(sorted(back[key]))),))
+        yield replace(departure, back=((stream, tuple(sorted({*back[key]}))),))
 
 
 def is_old(departure: Departure, newest: Revision) -> bool:

@@ -20,7 +20,7 @@ from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.waits_and_reminders import Remembered
 from cachewatch.core.changesets import Changeset, Collector
 from cachewatch.core.filters_and_spec_patterns import GROUPS, Globs, Selection, select
-from cachewatch.core.kinds_and_specs import Kind, PackageChange
+from cachewatch.core.kinds_and_specs import Kind, PackageChange, grouped
 from cachewatch.core.statement_kinds import OF_VALUES, Line, Statement
 from cachewatch.core.statements import OF_STACKS, Wants, is_wanted, without_packages
 from cachewatch.errors import DamagedRow, UnknownRevision
@@ -212,9 +212,7 @@ def plan_ranges(
     if new and is_there(repository, position.revision):
         new -= tags_of(repository, resolve(repository, position.revision)).ids.keys()
     due |= dict.fromkeys(new, position.revision)
-    behind: defaultdict[str, set[str]] = defaultdict(set)
-    for tag, revision in due.items():
-        behind[revision].add(tag)
+    behind = grouped((revision, tag) for tag, revision in due.items())
     lost = {revision for revision in behind if not is_there(repository, revision)}
     gone = {tag for tag, cursor in known.items() if cursor.vanished_at is None} - there
     gaps = [PendingRange(base=resolve(repository, at), tags=frozenset(behind[at])) for at in behind if at not in lost]
@@ -275,10 +273,8 @@ def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Colle
     yield from (command(stream, span) for span in spans)
     if stream.subscription.match.environment is not None:
         return
-    by_base = defaultdict[tuple[str, str], list[str]](list)
-    for tag, entry in ((tag, entry) for tag, entries in sorted(resolved.items()) for entry in entries):
-        if entry.base_tag == tag:
-            by_base[tag, entry.base].append(entry.package)
+    found = ((tag, entry) for tag, entries in sorted(resolved.items()) for entry in entries)
+    by_base = grouped(((tag, entry.base), entry.package) for tag, entry in found if entry.base_tag == tag)
     for (tag, base), packages in by_base.items():
         yield command(stream, spans[0], base, {"tags": (tag,), "packages": tuple(sorted(packages))})
 

@@ -1,6 +1,5 @@
 """Documents that cannot be read: what a stream stores about them to compare them later, and what it reports."""
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 
@@ -8,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.changesets import Readers
-from cachewatch.core.kinds_and_specs import Unreadable
+from cachewatch.core.kinds_and_specs import Unreadable, grouped
 from cachewatch.core.names_and_layouts import predecessors
 from cachewatch.documents.records_parsing_diagnostics import Problems, Read, about_pair, parse_pair, read
 from cachewatch.errors import CachewatchError, OutOfTime, SourceError, UnknownRevision, WorkerEnded, WorkFailed
@@ -196,10 +195,7 @@ def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
 
 def by_tag(key: str, entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]) -> Iterator[Note]:
     """Yield the note `key` for each tag and revision of documents in `entries`; `revision_of` gives the revision."""
-    packages: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for tag, those in entries.items():
-        for entry in those:
-            packages[tag, revision_of(entry)].append(entry.package)
+    packages = grouped(((tag, revision_of(each)), each.package) for tag, those in entries.items() for each in those)
     for (tag, revision), names in sorted(packages.items()):
         yield Note(key, {"tag": tag, "revision": revision[:10], "names": _listed(sorted(names), _MOST_NAMED)})
 
