@@ -383,7 +383,7 @@ _USUAL = {"an operating system": attrgetter("os"), "a platform": attrgetter("pla
 
 def _oddities(records: Records) -> Iterator[str]:
     if records.unnamed:
-        yield "specs without a hash: binaries cannot be told apart, so records are compared"
+        yield "specs without a hash: binaries cannot be told apart, so records are compared, and rebuilt specs do not show"
     if records.odd:
         yield f"hashes that are not 32 small letters and digits: {len(records.odd):,}, first {records.odd[0][:7]}"
     if records.without_compiler and records.compiler_form is not CompilerForm.MISSING:

@@ -345,7 +345,7 @@ def test_documents_without_hashes_are_compared_by_their_records(run: Run, tmp_pa
     bare = [
         [{name: value for name, value in one.items() if name != "hash"} for one in side] for side in (before, after)
     ]
-    note = "inconsistent: specs without a hash: binaries cannot be told apart, so records are compared"
+    note = "inconsistent: specs without a hash: binaries cannot be told apart, so records are compared, and rebuilt specs do not show"
     partly = [before[0], *bare[0][1:]]
 
     for old, new in ((bare[0], bare[0]), (before, bare[0]), (bare[0], before), (partly, before)):
