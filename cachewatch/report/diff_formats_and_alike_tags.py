@@ -45,28 +45,19 @@ class ReportGroup(Struct, frozen=True, kw_only=True):
         """The names of the tags."""
         return tags_named(self.reports)
 
-    def is_like(self, other: "ReportGroup") -> bool:
-        """Tell whether both groups say the same; False if either has warnings or causes of rebuilds."""
-        one, another = self.reports[0], other.reports[0]
-        if one.diagnostics or another.diagnostics or self.causes or other.causes:
-            return False
-        return (self.blocks, self.total, one.statements) == (other.blocks, other.total, another.statements)
-
 
 def grouped_reports(changesets: Iterable[Changeset], asked: Requested) -> list[ReportGroup]:
     """Consume all changesets and return their reports in groups; tags that changed alike share one group."""
-    groups: list[ReportGroup] = []
+    groups: dict[object, ReportGroup] = {}
     for changeset in changesets:
         report = read_report(changeset, asked)
         causes = None if changeset.explain is None else tuple(changeset.explain())
         blocks, sums = blocks_of(report, asked)
-        group = ReportGroup(reports=(report,), blocks=blocks, total=sums, causes=causes)
-        alike = next((number for number, known in enumerate(groups) if known.is_like(group)), None)
-        if alike is None:
-            groups.append(group)
-        else:
-            groups[alike] = replace(groups[alike], reports=(*groups[alike].reports, report))
-    return groups
+        # A tag with warnings or with causes of rebuilds stands alone.
+        said = len(groups) if report.diagnostics or causes else (blocks, sums, report.statements)
+        alike = groups[said].reports if said in groups else ()
+        groups[said] = ReportGroup(reports=(*alike, report), blocks=blocks, total=sums, causes=causes)
+    return list(groups.values())
 
 
 def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int, palette: Palette) -> Iterator[bytes]:
