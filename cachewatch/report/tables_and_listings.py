@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -227,32 +227,34 @@ _EMPTY = "A stack with 0 specs is in the catalogue's list of stacks, but the tag
 _LISTED = "Stacks are counted as the catalogue lists them; `cachewatch stacks` says which have specs."
 _SHARED = "Specs that several stacks share are counted in each of them."
 _SHARED_MATCHING = "Only specs that match are counted; those that several stacks share, in each of them."
-_LAST = "!  the last copy of this version in this stack for this target"
-_UNBUILT = "U  unreferenced: no stack builds these any more: they may be pruned at any time"
+_MARKS = {
+    "!": "the last copy of this version in this stack for this target",
+    "U": "unreferenced: no stack builds these any more: they may be pruned at any time",
+}
 
-Cells = Counter[tuple[str, str, str]]  # version, stack, target
+_Cell = tuple[str, str, str]  # version, stack, target
 
 
 def render_inventory(shown: "ShownPackage", *, palette: Palette, width: int | None) -> Iterator[str]:
     """Yield a table of numbers of specs by version, stack and target; last copies and old builds are marked."""
-    cells, is_pruned = _cells(shown.document.specs.counts), is_mutable(shown.side.tag)
+    cells = _cells(shown.document.specs.counts)
     # Of what is shown, the last copies are those of which the whole document has one.
     everything = _cells(shown.counts) if shown.counts else cells
-    last = {cell for cell in cells if everything[cell] == 1 and cell[1] != _NO_STACK}
+    marks = {cell: "!" for cell in cells if everything[cell] == 1 and cell[1] != _NO_STACK}
+    if is_mutable(shown.side.tag):
+        marks |= {cell: "U" for cell in cells if cell[1] == _NO_STACK}
     yield from fitted(_heading(shown.document, shown.side, shown.unchanged_since, palette), width)
     if cells:
         yield ""
-        yield from _matrix(cells, last, is_pruned=is_pruned, palette=palette, width=width)
-        is_unbuilt = any(stack == _NO_STACK for _, stack, _ in cells)
+        yield from _matrix(cells, marks, palette, width)
         is_shared = any(len(signature.stacks) > 1 for signature in shown.document.specs.counts)
-        notes = [palette.paint(_LAST, _MAY_GO)] if last else []
-        notes += [palette.paint(_UNBUILT, _MAY_GO)] if is_pruned and is_unbuilt else []
+        notes = [palette.paint(f"{mark}  {_MARKS[mark]}", _MAY_GO) for mark in _MARKS if mark in marks.values()]
         notes += [_SHARED_MATCHING if shown.counts else _SHARED] if is_shared else []
         yield from fitted(["", *notes] if notes else [], width)
 
 
-def _cells(counts: Counter[Signature]) -> Cells:
-    cells: Cells = Counter()
+def _cells(counts: Counter[Signature]) -> Counter[_Cell]:
+    cells = Counter[_Cell]()
     for signature, count in counts.items():
         for version in signature.versions or (NO_VERSION,):
             for stack in signature.stacks or (_NO_STACK,):
@@ -277,13 +279,10 @@ def _where(side: Side) -> str:
     return " ".join(filter(None, (side.tag, (side.revision or "")[:10], (side.time or "")[:10])))
 
 
-def _matrix(
-    cells: Cells, last: Set[tuple[str, str, str]], *, is_pruned: bool, palette: Palette, width: int | None
-) -> Iterator[str]:
+def _matrix(cells: Counter[_Cell], marks: Mapping[_Cell, str], palette: Palette, width: int | None) -> Iterator[str]:
     """Yield `cells`, the numbers of specs, in a line for each version and stack, with a column for each target.
 
-    Without room for columns, targets are listed. Cells in `last` get "!"; if `is_pruned`, cells without a stack get
-    "U".
+    Without room for columns, targets are listed. Numbers get the `marks` of their cells.
     """
     targets = sorted({target for _, _, target in cells})
     rows = sorted({(version, stack) for version, stack, _ in cells}, key=lambda row: row[1])
@@ -293,9 +292,8 @@ def _matrix(
     listed: list[Row] = []
     for place, (version, stack) in enumerate(rows):
         name = " " if place and rows[place - 1][0] == version else _cut(version)
-        mark = ("U" if is_pruned else " ") if stack == _NO_STACK else ""
         counts = [
-            f"{cells[cell]}{mark or ('!' if cell in last else ' ')}" if cells[cell] else "."
+            f"{cells[cell]}{marks.get(cell, ' ')}" if cells[cell] else "."
             for cell in ((version, stack, target) for target in targets)
         ]
         aligned = (
