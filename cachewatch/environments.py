@@ -26,7 +26,7 @@ from cachewatch.core.versions_spellings_targets import parse_ranges
 from cachewatch.documents import spec_nodes_and_graphs as spec_nodes
 from cachewatch.documents.front_matter_and_limits import load_yaml
 from cachewatch.documents.records_parsing_diagnostics import KnownRecords, about_content, parse_side
-from cachewatch.errors import UnreadableDocument, UsageError, WorkFailed
+from cachewatch.errors import UnreadableDocument, UsageError, WorkFailed, explained
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
 from cachewatch.git.tags_and_documents import (
@@ -139,10 +139,8 @@ def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
 
 def _read(path: Path, folders: Iterable[Path], wanted: str) -> bytes:
     folder = folder_around(path, folders) or path.parent
-    try:
+    with explained(UsageError, str(path), f"name {wanted}"):
         return read_inside(folder, os.path.relpath(path, folder), most=_LARGEST)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; name {wanted}") from error
 
 
 def _parts(data: bytes, name: str) -> tuple[_Lock, dict[str, spec_nodes.Node], set[str]]:

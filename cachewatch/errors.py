@@ -3,6 +3,9 @@
 A message names the place, the problem and the remedy.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class CachewatchError(Exception):
     """The base class of all errors that are reported to the user as one sentence."""
@@ -127,3 +130,12 @@ class AnotherInstance(CachewatchError):
     """Another process uses the same state."""
 
     exit_code = 75
+
+
+@contextmanager
+def explained(kind: type[CachewatchError], what: str, remedy: str = "") -> Iterator[None]:
+    """Raise an error of `kind` if the block raises an OSError: its reason stands between `what` and the `remedy`."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{what}: {error.strerror}{remedy and f'; {remedy}'}") from error

@@ -21,7 +21,7 @@ import msgspec
 
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.kinds_and_specs import Diagnostic
-from cachewatch.errors import UsageError
+from cachewatch.errors import UsageError, explained
 from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.diff_blocks_and_colours import Palette, fitted
 from cachewatch.report.json_and_csv import pretty_json
@@ -197,15 +197,13 @@ def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = Fa
         has_pager = os.environ.get("PAGER", "less").strip() not in ("", "cat")
         (_page if is_paged and has_pager else _write_stdout)(pieces)
         return
-    try:
+    with explained(UsageError, f"{file}: cannot be written"):
         path = Path(file).resolve()  # through a link, to what it names
         if path.exists() and not path.is_file():
             with path.open("wb") as special:
                 special.writelines(pieces)
         else:
             _write_file(pieces, path)
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
 
 
 def width() -> int | None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cachewatch.errors import BrokenSource, SourceError
+from cachewatch.errors import BrokenSource, SourceError, explained
 from cachewatch.git.git_processes import ENDED, Git, GitResult, explain, handing_on
 from cachewatch.runtime.files_and_locks import open_lock
 
@@ -92,11 +92,9 @@ def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
 @contextmanager
 def _opened(folder: Path, what: str, advice: str) -> Iterator[int]:
     path = folder.with_name(f"{folder.name}.{what}")
-    try:
+    with explained(BrokenSource, str(path), advice):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = open_lock(path)
-    except OSError as error:
-        raise BrokenSource(f"{path}: {error.strerror}; {advice}") from error
     _held.add(lock)
     try:
         yield lock

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from cachewatch.errors import SourceError, UsageError
+from cachewatch.errors import SourceError, UsageError, explained
 from cachewatch.git.clone_locks_and_disk_space import RECORDING_LOCK, try_lock
 from cachewatch.git.git_processes import Git, handing_on, init_repository
 from cachewatch.git.local_repository import Object, Repository, check_no_hooks, is_made, object_id
@@ -50,7 +50,7 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
     if folder.is_dir() and not is_ours and any(folder.iterdir()):
         raise UsageError(f"{folder}: is not a repository and not empty; name one, or a folder that does not exist yet")
     check_no_hooks(folder)
-    try:
+    with explained(SourceError, str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
         with os.fdopen(open_lock(folder / RECORDING_LOCK, mode=0o666), "r+b") as lock, handing_on(lock.fileno()):
             if not try_lock(lock.fileno(), _PATIENCE_SECONDS):  # a git that was left behind may take a moment to end
@@ -61,8 +61,6 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
                 init_repository(folder, branch=BRANCH)
             with closing(Recording(folder)) as recording:
                 yield recording
-    except OSError as error:
-        raise SourceError(f"{folder}: {error.strerror}") from error
 
 
 class Recording:

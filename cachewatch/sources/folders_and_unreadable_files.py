@@ -43,7 +43,7 @@ from cachewatch.documents.front_matter_and_limits import (
     recognize,
 )
 from cachewatch.documents.records_parsing_diagnostics import TOO_LARGE
-from cachewatch.errors import SourceError, UsageError
+from cachewatch.errors import SourceError, UsageError, explained
 from cachewatch.runtime.files_and_locks import read_beginning, read_inside
 
 if TYPE_CHECKING:
@@ -121,10 +121,8 @@ def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
     file = Path(name) / TAGS_FILE
     if not file.is_file():
         return {}
-    try:
+    with explained(SourceError, str(file)):
         return front_matter.read_tags_file(read_inside(Path(name), TAGS_FILE, most=_LARGEST_TAGS))
-    except OSError as error:
-        raise SourceError(f"{file}: {error.strerror}") from error
 
 
 def list_path(name: str, layout: Layout = ANYWHERE) -> list[Listing]:
@@ -149,7 +147,7 @@ def _list_file(name: str) -> Listing:
             f"{name}: a lock file is no document; `cachewatch diff` compares it with another lock file, "
             f"and `cachewatch coverage {name}` says which of its binaries a cache has"
         )
-    try:
+    with explained(SourceError, name):
         if name == STDIN:
             content = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin else b""
         elif is_stream:
@@ -157,8 +155,6 @@ def _list_file(name: str) -> Listing:
                 content = pipe.read(MAX_BYTES + 1)
         else:
             content = read_beginning(name, MAX_BYTES)
-    except OSError as error:
-        raise SourceError(f"{name}: {error.strerror}") from error
     reader = FileReader({name: content} if is_stream else {})
     package, tag = identified(name, content)
     blob = Blob(name, len(content))

@@ -19,7 +19,7 @@ from cachewatch import __version__
 from cachewatch.channels.files_and_feeds import TEMPLATE, Feed, FeedEntry, timestamp, urn
 from cachewatch.core.escaping_and_mentions import markup, safe
 from cachewatch.core.kinds_and_specs import grouped
-from cachewatch.errors import SourceError, UsageError
+from cachewatch.errors import SourceError, UsageError, explained
 from cachewatch.extensions.site import overview_pages_and_search_index as overview
 from cachewatch.extensions.site.package_histories import DatedRevision, file_name, page, shown, totals_of
 from cachewatch.extensions.site.package_page import Sources, package_page
@@ -140,10 +140,8 @@ class Folder:
         self._written = 0
         manifest = self._load("pages.json", msgspec.json.Decoder(_Manifest).decode)
         self._before = manifest.pages if manifest else {}
-        try:
+        with explained(UsageError, f"{path}: cannot be used"):
             is_foreign = manifest is None and path.exists() and any(path.iterdir())
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be used: {error.strerror}") from error
         if is_foreign:
             message = "this folder contains something other than a site of cachewatch; choose another one"
             raise UsageError(f"{path}: {message}")
@@ -172,10 +170,8 @@ class Folder:
         for path in stale:
             parts = PurePosixPath(path).parts  # the list of pages may be forged
             if 1 <= len(parts) <= 2 and ".." not in parts and not path.startswith("/") and safe(path) == path:
-                try:
+                with explained(SourceError, f"{self.path / path}: cannot be removed"):
                     remove(self.path / path, base=self.path)
-                except OSError as error:
-                    raise SourceError(f"{self.path / path}: cannot be removed: {error.strerror}") from error
         self._write(f"{_OWN}/history.msgpack", msgspec.msgpack.encode(contents))
         self._note(self._pages)
         return self._written, len(self._pages) - self._written, len(stale)
@@ -191,11 +187,9 @@ class Folder:
 
     def _write(self, path: str, content: bytes) -> None:
         target = self.path / path
-        try:
+        with explained(SourceError, f"{target}: cannot be written"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             publish(target, content, base=self.path, mode=0o644, is_durable=False)
-        except OSError as error:
-            raise SourceError(f"{target}: cannot be written: {error.strerror}") from error
 
 
 def _hash_of(content: bytes) -> str:
