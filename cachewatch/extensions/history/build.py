@@ -22,7 +22,7 @@ from msgspec.structs import astuple
 
 from cachewatch.core.kinds_and_specs import CompilerForm
 from cachewatch.documents.records_parsing_diagnostics import KnownRecords
-from cachewatch.errors import AnotherInstance, NoHistoryIndex, UnknownRevision, UsageError, WorkFailed
+from cachewatch.errors import AnotherInstance, NoHistoryIndex, StateError, UnknownRevision, UsageError, WorkFailed
 from cachewatch.extensions.history import schema_and_location as schema
 from cachewatch.extensions.history.index_lookup import SIGNATURE, Index, signature_of
 from cachewatch.extensions.history.versions_and_intervals import (
@@ -368,7 +368,7 @@ def locked(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = open_lock(lock, mode=0o666)  # the umask determines who else may update the index
     except OSError as error:
-        raise schema.unwritable(error.filename or lock, error) from error
+        raise StateError(f"{error.filename or lock}: {error.strerror}; name another file with --db") from error
     try:
         # Not flock(), which workers forked from a killed build would still hold.
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -158,7 +158,7 @@ def check_is_index(path: Path) -> None:
     except RefusedFile:
         header = b"a pipe or the like"
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise StateError(f"{path}: {error.strerror}; name another file with --db") from error
     if header and header[68:72] != _APPLICATION.to_bytes(4):
         raise NotAnIndex(f"{path}: is no history index; name another file with --db")
 
@@ -231,11 +231,6 @@ def _connecting(path: Path, mode: str, patience: float) -> Iterator[tuple[sqlite
             raise StateError(f"{path}: written by a newer cachewatch; use that one, or name another file with --db")
         yield connection, version
         undo.pop_all()
-
-
-def unwritable(path: str | Path, error: OSError) -> StateError:
-    """Return the error to raise if the file at `path` cannot be written because of `error`."""
-    return StateError(f"{path}: {error.strerror}; name another file with --db")
 
 
 @contextmanager
