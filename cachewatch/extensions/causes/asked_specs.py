@@ -16,7 +16,7 @@ from cachewatch.core import graphs_and_attribution as graphs
 from cachewatch.core.changesets import Blob
 from cachewatch.core.comparison.package_changes import compare
 from cachewatch.core.graphs_and_attribution import NOT_RECORDED, Cause, Explanation, GraphNode, What
-from cachewatch.core.kinds_and_specs import Document, Signature, Specs, grouped
+from cachewatch.core.kinds_and_specs import Document, grouped
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, similar
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions
 from cachewatch.documents.front_matter_and_limits import MAX_BYTES
@@ -190,17 +190,16 @@ class GraphStep:
         if old is None or new is None:
             return {}
         change = compare(package, old, new)
-        vanished, added = _by_signature(old.specs, new.specs), _by_signature(new.specs, old.specs)
+        # By signature, the hashes that only one of the two has.
+        vanished, added = (
+            grouped((signature, one) for one, signature in side.specs.items() if one not in other.specs.hashes)
+            for side, other in ((old, new), (new, old))
+        )
         replaced: defaultdict[str, set[str]] = defaultdict(set)
         for match in change.matches if change else ():
             for spec_hash in added.get(match.after, ()):
                 replaced[spec_hash].update(vanished.get(match.before, ()))
         return replaced
-
-
-def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, list[str]]:
-    """Return, by signature, the hashes that are in `specs` and not in `others`."""
-    return grouped((signature, one) for one, signature in specs.items() if one not in others.hashes)
 
 
 Meaning = tuple[str, frozenset[str] | None]  # a package, and those of its hashes that are meant; None means all
