@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.names_and_layouts import ANYWHERE, Layout, similar
-from cachewatch.errors import BrokenSource, RefusedAddress, SourceError
+from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, explained
 from cachewatch.git import clone_locks_and_disk_space as upkeep
 from cachewatch.git.git_processes import ENDED, SSH, Git, GitResult, Report, Settings, clone, explain
 from cachewatch.git.local_repository import FULL_ID, Repository
@@ -54,11 +54,8 @@ class Access(Struct, frozen=True, kw_only=True):
     def environment(self) -> Mapping[str, str]:
         """Return the environment variables for git. Raises BrokenSource if a file of the credentials is unreadable."""
         for path in filter(None, (self.ssh_key, self.known_hosts, self.store)):
-            try:
+            with explained(BrokenSource, path, "this file is named in the credentials of a source"):
                 Path(path).open("rb").close()
-            except OSError as error:
-                problem = f"{path}: {error.strerror}; this file is named in the credentials of a source"
-                raise BrokenSource(problem) from None
         options = [f"-oIdentityFile={self.ssh_key}", "-oIdentitiesOnly=yes"] if self.ssh_key else []
         options += [f"-oUserKnownHostsFile={self.known_hosts}"] if self.known_hosts else []
         return {"GIT_SSH_COMMAND": shlex.join([*shlex.split(SSH), *options])}
