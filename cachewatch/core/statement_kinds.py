@@ -287,8 +287,12 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     @property
     def machine_name(self) -> str:
         """The target that lost the package, with operating systems if these must be named: `sequoia, aarch64`."""
-        systems = (self.machine.os,) if self.machine else self.systems
-        return ", ".join(filter(None, (*systems, self.place.target)))
+        return ", ".join(filter(None, (*self.machine_systems, self.place.target)))
+
+    @property
+    def machine_systems(self) -> tuple[str, ...]:
+        """The operating systems that must be named with the target."""
+        return (self.machine.os,) if self.machine else self.systems
 
     @property
     def fell_from(self) -> str:

@@ -430,9 +430,11 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
     specs = sum(one.counts.new for one in hidden)
     wanted = [one for one in chosen if one.statement.kind is _PLAIN]
     block = Block(kind=_PLAIN, severity=Severity.ROUTINE, title=wording().text(_PLAIN, "heading"))
+    is_listed = bool(wanted) and asked.lists_all
+    is_counted = is_listed or len(packages) > MOST_NAMES
     yield replace(
-        _section(wanted, asked) if wanted and asked.lists_all else block,
-        total=f"{number(specs, 'spec')} of {number(len(packages), 'package')}",
+        _section(wanted, asked) if is_listed else block,
+        total=f"{number(specs, 'spec')} of {number(len(packages), 'package') if is_counted else names(sorted(packages))}",
         notes=tuple(note for one in hidden for note in reason_lines(one.statement, FEW_NAMES)),
         packages=len(packages),
     )

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -251,6 +253,9 @@ def _where(line: Line, most: int) -> str:
         behind = [(stack, has) for stack, has in story.behind if stack not in stacks]
         is_old = len(story.before) == 1 and all(has in story.before for _, has in behind)
         named = names([stack if is_old else f"{stack} ({has})" for stack, has in behind], most)
+        newest = {new for _, new in story.pairs}.difference(has for _, has in story.behind)
+        if upgraded and len(newest) == 1:  # which some of them have, and others do not
+            upgraded.insert(0, f"{stacks_named(stacks.difference(dict(story.behind)), most)} to {newest.pop()}")
         parts = (names(upgraded, most) if upgraded else "", f"not yet in {named}" if behind else "", others)
         return "; ".join(filter(None, (text, *parts)))
     if story.kind is StatementKind.MOVED:
@@ -485,8 +490,14 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
 
 
 def _machines(losses: Iterable[OwnedLoss], own: Words) -> str:
-    found = {one.machine_name for one in losses}
-    return safe_name(found.pop()) if len(found) == 1 else own.text("snapshot", "several")
+    found = {one.machine_name: one for one in losses}
+    if len(found) == 1:
+        return safe_name(next(iter(found)))
+    systems, targets = ({*map(attrgetter(name), found.values())} for name in ("machine_systems", "place.target"))
+    if () in systems or len(systems) > 2:
+        return own.text("snapshot", "several")
+    on = names(sorted(targets)) if len(targets) <= 2 else number(len(targets), "target")
+    return f"{names(sorted({*chain.from_iterable(systems)}))} on {on}"
 
 
 def only_for(

@@ -280,7 +280,7 @@ def test_stacks_on_different_lines_of_versions_are_both_upgraded(tmp_path: Path)
     ]
     states = ({"zlib": found} for found in lines_of)
     body = mail(digest_of(week(tmp_path, *states)))[1]
-    assert "zlib 1.2.1 -> 1.2.2, 2.0 -> 2.1 2 of 2 stacks; lts to 1.2.2" in body
+    assert "zlib 1.2.1 -> 1.2.2, 2.0 -> 2.1 2 of 2 stacks; ml to 2.1, lts to 1.2.2" in body
     assert "not yet" not in body
 
 

@@ -152,7 +152,7 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
             record(2, versions=["1.2"], stacks=B),
             record(4, versions=["1.3"], stacks=B),
         ],
-        "zlib 1.1 -> 1.2, 1.2 -> 1.3 (1.2 stays in b) +2 -1 in 2 of 2 stacks; a to 1.2",
+        "zlib 1.1 -> 1.2, 1.2 -> 1.3 (1.2 stays in b) +2 -1 in 2 of 2 stacks; b to 1.3, a to 1.2",
     ),
     "an older version in place of most builds of the newest, which is no downgrade": (
         records([1, 2], versions=["2.0"]),

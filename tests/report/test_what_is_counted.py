@@ -226,7 +226,7 @@ def test_what_a_filter_leaves_out_is_not_said_to_be_new(run: Run, tmp_path: Path
     said = compared(
         run, tmp_path / "2", {"zlib": [record(1), newer]}, {"zlib": [record(4), newest]}, "--versions", "1.0"
     )
-    assert "REBUILT  1 spec of 1 package" in said
+    assert "REBUILT  1 spec of zlib" in said
     assert "UPGRADED" not in said
 
 
@@ -331,6 +331,13 @@ def test_changed_values_are_those_of_their_stacks_and_machines(run: Run, tmp_pat
         for first, system in ((10, "ubuntu22.04"), (20, "rhel9"))
     )
     assert "5 packages are gone for ubuntu22.04, aarch64\n" in compared(run, tmp_path / "os", before, after)
+    more = [{"os": one, "target": "neoverse_v1", "stacks": ["cpu"]} for one in ("ubuntu22.04", "rhel9")]
+    old, new = (
+        {f"p{n}": [*side[f"p{n}"], record(50 + n, **own)] for n in range(5)}
+        for side, own in zip((before, after), more, strict=True)
+    )
+    said = compared(run, tmp_path / "targets", old, new)
+    assert "5 packages are gone for ubuntu22.04 on aarch64, neoverse_v1\n" in said
     after = {f"p{n}": [record(10 + n, target="zen4", stacks=["cpu"]), record(20 + n, stacks=["ml"])] for n in range(5)}
     before = {
         name: [*own, record(n, stacks=["cpu", "gpu"][: 1 + n % 2])] for n, (name, own) in enumerate(after.items())

@@ -128,7 +128,7 @@ def test_what_is_no_file(run: Run, tmp_path: Path) -> None:
     assert result.exit_code == 4
     assert "link/specs.md: unreadable: does not begin with" in result.error
     assert "folder/specs.md: unreadable: cannot be read: Is a directory" in result.error
-    assert "REBUILT  1 spec of 1 package" in result.output
+    assert "REBUILT  1 spec of zlib" in result.output
 
 
 def test_an_empty_folder_is_a_mistake(run: Run, tmp_path: Path) -> None:
