@@ -145,6 +145,16 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
         [record(1, versions=["1.2"], stacks=A), record(3, versions=["1.3"], stacks=AB)],
         "zlib 1.1 -> 1.3 (1.2 stays in a) +1 -1 in 2 of 2 stacks",
     ),
+    "a compiler that another spec keeps, and a stack more": (
+        [record(1, variants=["~x"]), record(2, stacks=[*A, "e4s"])],
+        [record(3, variants=["~x"], compiler="gcc@12.1.0", stacks=[*A, "e4s"]), record(2, stacks=[*A, "e4s"])],
+        "zlib gcc@11.4.0 -> gcc@12.1.0 (gcc@11.4.0 stays) -1",
+    ),
+    "a variant replaced beside a compiler that only left": (
+        [record(1, variants=["~x"]), record(2, variants=["~x"], compiler="gcc@12.1.0")],
+        [record(3, variants=["+x"], compiler="gcc@12.1.0")],
+        "zlib ~x -> +x +1 -2 in e4s",
+    ),
     "what was there before in a stack that another one now has, too": (
         [record(1, versions=["1.1"], stacks=A), record(2, versions=["1.2"], stacks=B)],
         [
@@ -222,6 +232,10 @@ def test_what_another_build_keeps_stays(run: Run, tmp_path: Path) -> None:
     came = [record(number, compiler="gcc@12.1.0", stacks=["a"]) for number in (3, 4)]
     said = told(run, tmp_path, old, [record(2, stacks=["b"]), *came])
     assert "1 package, +2 -1, 1 spec kept zlib gcc@11.4.0 -> gcc@12.1.0 +2 -1, 1 spec kept in a 1 of 1" in said
+    both = [record(n, stacks=["a", "b", "c"]) for n in range(9)]  # c keeps four of them
+    came = [record(n, compiler="gcc@12.1.0", stacks=["a", "b"]) for n in range(20, 30)]
+    said = told(run, tmp_path, both, [*(one | {"stacks": ["c"]} for one in both[:4]), *came])
+    assert "zlib gcc@11.4.0 -> gcc@12.1.0 +10 -5, 4 specs kept in a, b" in said
     beside = record(5, compiler="gcc@12.1.0", stacks=["a"])
     said = told(run, tmp_path, [old[1], beside], [record(2, stacks=["b"]), beside])
     assert "zlib 1.0 no longer with gcc@11.4.0 1 spec kept in a 1 of" in said

@@ -171,25 +171,7 @@ class _ItemsReader:
         if match.kind is MatchKind.RECONFIGURED and before.versions != after.versions:
             story = Story(kind=kind, before=before.versions, after=after.versions, remaining=before.versions)
         elif kind is StatementKind.RECONFIGURED:
-            old = _unlike(before, after)
-            having = {has: self._kept(old, before.stacks, (has,)) for has in self._change.after["versions"]}
-            keeping = {
-                (value, Place(stack, ""))
-                for stack in before.stacks
-                for value in self._kept(old, (stack,), before.versions)
-                if self._sees(stack)
-            }
-            own = tuple(value for value in old if any(value == kept for kept, _ in keeping))
-            stays = own or tuple(value for value in old if any(value in kept for kept in having.values()))
-            others = () if own else _sorted(version for version, kept in having.items() if kept)
-            story = Story(
-                kind=kind,
-                before=old,
-                after=_unlike(after, before),
-                versions=others,
-                remaining=stays,
-                stays=frozenset(keeping),
-            )
+            story = self._story_of_replaced(before, after)
         elif kind is StatementKind.MOVED:
             story = self._story_of_moved(after)
             kinds |= kinds_of_stacks(before, after) | ({Kind.UNREFERENCED} if not after.stacks else set())
@@ -204,6 +186,7 @@ class _ItemsReader:
     def _add_vanished(self, gone: SignatureCount) -> None:
         kind, signature, versions = STATEMENT_OF[gone.spec_class], gone.signature, gone.signature.versions
         system = self._system_change(signature, gone.counterpart, gone.spec_class)
+        own = self._changed_part(signature, is_before=True) if kind is StatementKind.NARROWED else signature
         if not signature.stacks:
             versions = tuple(version for version in versions if version not in self._change.after["versions"])
         self._add(
@@ -212,16 +195,18 @@ class _ItemsReader:
             Counts(vanished=gone.count),
             system
             or (
-                self._story_of_configuration(signature, is_before=True)
+                self._story_of_configuration(own, is_before=True)
                 if kind is StatementKind.NARROWED
                 else Story(kind=kind, before=versions)
             ),
             {Kind.SPEC_REMOVED, *([Kind.NARROWED] if gone.spec_class is SpecClass.DROPPED else [])},
             is_prunable=gone.spec_class in _PRUNABLE and system is None,
+            stacks=None if own is signature or system else {*own.stacks},
         )
 
     def _add_new(self, new: SignatureCount) -> None:
         kind, signature = STATEMENT_OF[new.spec_class], new.signature
+        own = self._changed_part(signature, is_before=False) if kind is StatementKind.WIDENED else signature
         system = self._system_change(new.counterpart, signature, new.spec_class)
         if kind is StatementKind.UNREFERENCED and self._change.is_pruned:
             story = self._story_of_moved(signature)
@@ -230,19 +215,20 @@ class _ItemsReader:
             kind is StatementKind.PLACE_GAINED
             and all(self._was_there(place, {*signature.versions}) for place in self._places(signature))
         ):
-            story = self._story_of_configuration(signature, is_before=False)
+            story = self._story_of_configuration(own, is_before=False)
         else:  # where nothing is pruned, a spec without stack is one more copy
             is_unreferenced = kind is StatementKind.UNREFERENCED
             story = Story(kind=StatementKind.EXTRA_COPY if is_unreferenced else kind, after=signature.versions)
         is_copy = kind is StatementKind.EXTRA_COPY and system is None
-        own = [Kind.WIDENED] if kind is StatementKind.WIDENED else [] if signature.stacks else [Kind.UNREFERENCED]
+        kinds = [Kind.WIDENED] if kind is StatementKind.WIDENED else [] if signature.stacks else [Kind.UNREFERENCED]
         self._add(
             None,
             signature,
             Counts(new=new.count, unbuilt_new=0 if signature.stacks else new.count),
             system or story,
-            {Kind.SPEC_ADDED, *own},
+            {Kind.SPEC_ADDED, *kinds},
             is_again=is_copy and signature in self._change.specs_before.counts,
+            stacks=None if own is signature or system else {*own.stacks},
         )
 
     def _add_kept(self, kept: StackChange) -> None:
@@ -255,7 +241,9 @@ class _ItemsReader:
             if key not in self._found_stories:
                 self._found_stories[key] = self._story_of_configuration(own, is_before=bool(lost))
             changed = self._found_stories[key]
-            if changed.before and changed.after:  # these stacks have no other specs of its configuration on that side
+            is_beside = changed.kind is StatementKind.RECONFIGURED and changed.remaining
+            # Else these stacks have no other specs of its configuration on that side.
+            if changed.before and changed.after and not is_beside:
                 story, stacks = changed, lost | gained
         self._add(
             kept.before,
@@ -645,15 +633,11 @@ class _ItemsReader:
             before, after = (named, instead) if is_before else (instead, named)
             return Story(kind=StatementKind.RECONFIGURED, before=before, after=after)
         if is_before:
-            # As many as before, of which others share each value.
-            if not named and self._built_in(signature, is_before=False) >= self._built_in(signature, is_before=True):
-                key = (signature.target, signature.stacks, signature.versions)
-                was, now = (self._others(*key, is_before=side) for side in (False, True))
-                before, after = (
-                    tuple(value for fact in ("compilers", "variants") for value in sorted(mine[fact] - other[fact]))
-                    for mine, other in ((was, now), (now, was))
-                )
-                return Story(kind=StatementKind.RECONFIGURED, before=before, after=after)
+            if not named:  # others share each value: where there are as many as before, the nearest new one replaced it
+                old, new = (self._builds_in(signature, is_before=side) for side in (True, False))
+                came = [one for one in new - old if (one.platform, one.os) == (signature.platform, signature.os)]
+                if came and len(new) >= len(old):
+                    return self._story_of_replaced(signature, min(came, key=lambda one: _distance(signature, one)))
             left = self._others(None, None, signature.versions, is_before=True)
             remaining = tuple(value for value in named if any(value in values for values in left.values()))
             return Story(kind=StatementKind.NARROWED, before=signature.versions, after=named, remaining=remaining)
@@ -668,17 +652,49 @@ class _ItemsReader:
         has = self._others(None, stacks, versions, is_before=True)
         return tuple(value for value in values if value in has["variants"] or value in has["compilers"])
 
-    def _built_in(self, signature: Signature, *, is_before: bool) -> int:
-        """Return how many different builds of its versions the places of `signature` have or, if `is_before`, had."""
+    def _builds_in(self, signature: Signature, *, is_before: bool) -> Set[Signature]:
+        """Return the builds, without stacks, of its versions that the places of `signature` have or had (`is_before`)."""
         side = self._change.specs_before if is_before else self._change.specs_after
         alike = (one for one in side.counts if one.versions == signature.versions)
-        return len({replace(one, stacks=()) for one in alike if not one.places.isdisjoint(signature.places)})
+        return {replace(one, stacks=()) for one in alike if not one.places.isdisjoint(signature.places)}
+
+    def _changed_part(self, signature: Signature, *, is_before: bool) -> Signature:
+        """Return `signature` with only those stacks that lack values of it in the other state, if others have these."""
+        if self._configuration(signature, is_before=is_before)[0]:
+            return signature
+        lacking: defaultdict[Hashable, list[str]] = defaultdict(list)
+        for stack in filter(self._sees, signature.stacks):
+            found = self._configuration(replace(signature, stacks=(stack,)), is_before=is_before)
+            if found[0]:
+                lacking[found].append(stack)
+        return replace(signature, stacks=max(map(tuple, lacking.values()), key=len)) if lacking else signature
+
+    def _story_of_replaced(self, before: Signature, after: Signature) -> Story:
+        """Return the story that `after`, with another compiler or other variants, took the place of `before`."""
+        old = _unlike(before, after)
+        having = {has: self._kept(old, before.stacks, (has,)) for has in self._change.after["versions"]}
+        keeping = {
+            (value, Place(stack, ""))
+            for stack in before.stacks
+            for value in self._kept(old, (stack,), before.versions)
+            if self._sees(stack)
+        }
+        own = tuple(value for value in old if any(value == kept for kept, _ in keeping))
+        return Story(
+            kind=StatementKind.RECONFIGURED,
+            before=old,
+            after=_unlike(after, before),
+            versions=() if own else _sorted(version for version, kept in having.items() if kept),
+            remaining=own or tuple(value for value in old if any(value in kept for kept in having.values())),
+            stays=frozenset(keeping),
+        )
 
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the compiler, system and variants of a spec that its places lack in the other state, and replacements.
 
         If `is_before`, the spec is of the earlier state. Replacements are compilers and variants of the same version
-        that its places have only in the other state; there are none if the system differs.
+        that its places have only in the other state; there are none if the system differs. If there are some, only
+        what they replaced is returned.
         """
         others = self._others(signature.target, signature.stacks, is_before=is_before)
         key = (signature.target, signature.stacks, signature.versions)
@@ -691,17 +707,14 @@ class _ItemsReader:
             if value not in others[fact] and value != NO_COMPILER
         }
         names = {one.name for one in own}
-        instead = (
-            ()
-            if Kind.OS in names
-            else (
-                one.text
-                for fact in ("compilers", "variants")
-                for value in sorted(there[fact] - here[fact] - {NO_COMPILER, ""})
-                if (one := Attribute(kind_of_fact(fact, is_added=True), value)).name in names
-            )
-        )
-        return tuple(one.text for one in own), tuple(instead)
+        instead = [
+            one
+            for fact in ("compilers", "variants")
+            for value in sorted(there[fact] - here[fact] - {NO_COMPILER, ""})
+            if (one := Attribute(kind_of_fact(fact, is_added=True), value)).name in names and Kind.OS not in names
+        ]
+        replaced = {one.name for one in instead} or names
+        return tuple(one.text for one in own if one.name in replaced), tuple(one.text for one in instead)
 
     def _others(
         self,
@@ -759,6 +772,10 @@ def _unlike(own: Signature, other: Signature) -> tuple[str, ...]:
     compiler = [] if own.compiler == other.compiler else [own.compiler]
     variants = set(other.variants)
     return (*compiler, *(v for v in own.variants if v not in variants))
+
+
+def _distance(one: Signature, other: Signature) -> tuple[int, Signature]:
+    return len(_unlike(one, other)) + len(_unlike(other, one)), other
 
 
 def _sorted(versions: Iterable[str]) -> tuple[str, ...]:
