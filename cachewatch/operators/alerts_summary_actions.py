@@ -27,7 +27,7 @@ from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import OPEN, WAITING, Delivery, DeliveryState
 from cachewatch.store.digests_and_holds import DigestState, DigestSummary
-from cachewatch.store.health_and_alerts import AlertKey, AlertKind, OpenAlert
+from cachewatch.store.health_and_alerts import OF_HOLDS, AlertKey, AlertKind, OpenAlert
 from cachewatch.store.transactions_and_sqlite import Connection
 
 _TITLES = {
@@ -41,6 +41,7 @@ _OF_SOURCES = {AlertKind.SOURCE_FAILED, AlertKind.SOURCE_INCOMPLETE, AlertKind.S
 _OF_SOURCES |= {AlertKind.WORK_FAILED}
 _SUMMARY_AT = time(8)  # in the configured time zone; fixed, so that neither a late pass nor a restart moves it
 _LISTED = 200  # problems in a summary
+_REPLACED = "A newer digest took the place of what was held: nothing in it is unusual any longer, or the time was over."
 _RETRIED = (*WAITING, DeliveryState.SENDING, DeliveryState.DEAD, DeliveryState.SUPPRESSED, DeliveryState.DROPPED)
 
 
@@ -76,12 +77,17 @@ def review(context: Context) -> bool:
     return False
 
 
-def resolve_settled(connection: Connection, context: Context, still: Collection[AlertKey] | None = None) -> None:
-    """Mark alerts without a cause as resolved; `still`: keys for which a review found a cause (None: no review)."""
+def resolve_settled(
+    connection: Connection, context: Context, still: Collection[AlertKey] | None = None, *, end: str = _REPLACED
+) -> None:
+    """Mark alerts without a cause as resolved; `still`: keys for which a review found a cause (None: no review).
+
+    `end` says why no digest is held any more for an event.
+    """
     for alert in health.all_open(connection):
         is_over = alert.key.kind in _REVIEWED and still is not None and alert.key not in still
         if is_over or not _may_last(connection, context.config, alert.key):
-            health.mark_resolved(connection, alert.key, context.clock())
+            health.mark_resolved(connection, alert, context.clock(), end if alert.key.kind in OF_HOLDS else "")
 
 
 def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
@@ -92,7 +98,7 @@ def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
         case AlertKind.DOCUMENTS_UNREADABLE:
             unread = health.unread_by(connection, key.name, key.part)
             lasts = key.name in config.sources and not _streams(config).isdisjoint(unread)
-        case AlertKind.SUSPICIOUS_LOSS | AlertKind.LARGE_CHANGE:
+        case kind if kind in OF_HOLDS:
             lasts = any(hold.alert == key for digest in digests.all_held(connection) for hold in digest.holds)
         case AlertKind.DIGEST_FAILED | AlertKind.TEMPLATE_FAILED:
             lasts = any(name == key.name and key.part in ("", stream) for name, stream in _streams(config))
@@ -241,7 +247,9 @@ def _settle_held(context: Context, name: str, state: DigestState, reason: str) -
                 deliveries.prolong(connection, each.id, each.give_up + (now - stored.created))
         digests.store_holds(connection, stored.subscription, stored.stream, ())
         cursors.advance(connection, advances, now)
-        resolve_settled(connection, context)
+        how = reason if state is DigestState.RELEASED else f"dropped: {reason}"
+        last = f"The last digest that was held for it, of {stored.subscription}/{stored.stream}, was {how}."
+        resolve_settled(connection, context, end=last)
     return stored
 
 

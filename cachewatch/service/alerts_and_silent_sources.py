@@ -25,7 +25,7 @@ from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.deliveries import DeliveryState
 from cachewatch.store.digests_and_holds import DigestRecord
-from cachewatch.store.health_and_alerts import AlertKey, AlertKind, SourceHealth
+from cachewatch.store.health_and_alerts import OF_HOLDS, AlertKey, AlertKind, SourceHealth
 from cachewatch.store.schema import to_text
 from cachewatch.store.transactions_and_sqlite import Connection
 
@@ -152,7 +152,8 @@ def resolve_within(connection: Connection, context: Context, key: AlertKey, titl
     if alert is None:
         return None
     if title:
-        lines = (f"It began at {minute(alert.opened_at, context.config.timezone)}.",)
+        began = f"It began at {minute(alert.opened_at, context.config.timezone)}."
+        lines = (alert.detail, began) if key.kind in OF_HOLDS else (began,)
         queue_within(connection, context, OperatorNotice(topic=key.topic, title=title, lines=lines, is_good=True))
     context.log_within(connection).info("alert.resolved", **asdict(key), title=title or alert.title)
     return alert.opened_at

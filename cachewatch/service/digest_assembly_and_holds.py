@@ -467,32 +467,37 @@ def place(source: str, tag: str) -> str:
 def _question(config: Config, key: AlertKey, held: list[tuple[HeldDigest, Hold]]) -> Alert:
     digests = [digest for digest, _ in held]
     reason = ", ".join(dict.fromkeys(hold.said for _, hold in held))
-    names = []  # which fit newer digests that replace these, too
-    for digest in digests[:_NAMED]:
+    all_names = []  # which fit newer digests that replace these, too
+    ends: dict[str, list[str]] = {}  # by the time at which they are sent; "": never
+    for digest, hold in held:
         known = config.subscriptions.get(digest.subscription)
         has_one_stream = known is not None and known.urgent is None
-        names.append(digest.subscription if has_one_stream else f"{digest.subscription}/{digest.stream}")
+        all_names.append(digest.subscription if has_one_stream else f"{digest.subscription}/{digest.stream}")
+        lasting = held_for(config, digest.subscription, digest.stream)
+        end = "" if lasting is None else minute(hold.counted_from + lasting, config.timezone)
+        ends.setdefault(end, []).append(all_names[-1])
+    shown, never = all_names[:_NAMED], ends.pop("", [])
     others = f" and {len(digests) - _NAMED} more, which `cachewatch status` lists" if len(digests) > _NAMED else ""
     advice = "Check whether upstream published everything, then release or drop what is held. A newer digest replaces it, and is sent if nothing is unusual any longer."
-    times = ((hold.counted_from, held_for(config, one.subscription, one.stream)) for one, hold in held)
-    ends = sorted(begin + lasting for begin, lasting in times if lasting is not None)
-    when = [minute(end, config.timezone) for end in ends]
-    until = " to ".join(dict.fromkeys((when[0], when[-1]))) if when else ""
-    deadline = f"What nobody drops is sent at {until}, marked as not confirmed by the operators."
+    is_one = len(ends) + bool(never) == 1
+    times = [f"at {end}" + ("" if is_one else f" for {names(of)}") for end, of in sorted(ends.items())]
+    deadline = f"What nobody drops is sent {', '.join(times)}, marked as not confirmed by the operators."
+    whose = "" if is_one else f" for {names(never)}"
     commands = []
     if digests[0].subscription in config.subscriptions:
         commands = [f"cachewatch preview {digests[0].subscription}{' --urgent' if digests[0].stream == URGENT else ''}"]
-    for start in range(0, len(names), _NAMED_AT_ONCE):
-        some = " ".join(names[start : start + _NAMED_AT_ONCE])
+    for start in range(0, len(shown), _NAMED_AT_ONCE):
+        some = " ".join(shown[start : start + _NAMED_AT_ONCE])
         commands += [f"cachewatch deliveries release {some}", f"cachewatch deliveries drop {some} --reason '...'"]
     return Alert(
         key=key,
         title=f"{_TITLES[key.kind]} in {place(key.name, key.part)}",
         lines=(
-            f"{reason}; held for {', '.join(names)}{others}.",
+            f"{reason}; held for {', '.join(shown)}{others}.",
             *max((hold.content for _, hold in held), key=lambda content: sum(map(len, content))),
             advice,
-            deadline if when else "Nothing is sent until somebody releases or drops it.",
+            *([deadline] if times else []),
+            *([f"Nothing is sent{whose} until somebody releases or drops it."] if never else []),
         ),
         commands=tuple(commands),
     )

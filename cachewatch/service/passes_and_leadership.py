@@ -183,7 +183,7 @@ def resume(context: Context) -> None:
         # Alerts of an earlier daemon: it may have read another file, and its jobs have ended.
         for alert in health.all_open(connection):
             if alert.key.name == DAEMON:
-                health.mark_resolved(connection, alert.key, context.clock())
+                health.mark_resolved(connection, alert, context.clock())
     context.database.check_place()
     if kind := shared_kind(context.config.folder):
         context.log.warning("state.shared", folder=context.config.folder, file_system=kind)

@@ -116,6 +116,9 @@ class AlertKind(StrEnum):
     CONFIG_REFUSED = "config-refused"  # (daemon)
 
 
+OF_HOLDS = (AlertKind.SUSPICIOUS_LOSS, AlertKind.LARGE_CHANGE)  # operators are asked before digests are sent
+
+
 class AlertKey(Struct, frozen=True, order=True):
     """The identity of an alert: the same problem always has the same key."""
 
@@ -157,9 +160,10 @@ def note_notified(connection: Connection, key: AlertKey, now: datetime) -> None:
     connection.execute(update(alerts).filter_by(**asdict(key)).values(notified_at=now))
 
 
-def mark_resolved(connection: Connection, key: AlertKey, now: datetime) -> None:
-    """Mark the alert `key` as resolved. The service notifies operators later, since commands have no secrets for it."""
-    connection.execute(update(alerts).filter_by(**asdict(key)).values(resolved_at=now))
+def mark_resolved(connection: Connection, alert: OpenAlert, now: datetime, end: str = "") -> None:
+    """Mark `alert` as resolved, with `end` as its detail. The service notifies operators: commands have no secrets."""
+    values = {"resolved_at": now, "detail": end or alert.detail}
+    connection.execute(update(alerts).filter_by(**asdict(alert.key)).values(values))
 
 
 def get(connection: Connection, key: AlertKey) -> OpenAlert | None:

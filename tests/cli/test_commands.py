@@ -186,6 +186,7 @@ def test_deliveries_by_hand(site: Site, run: Run) -> None:
     shown = by_hand("show", str(number))
     key = shown.split("digest ")[1].split()[0]
     assert f"digest {key} of ml" in shown
+    assert "  once released: " in shown
     assert by_hand("show", str(number), "--raw")
     assert json.loads(by_hand("list", "--format", "json", "--channel", "mail"))
     assert "released" in by_hand("release", key)

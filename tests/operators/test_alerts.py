@@ -113,12 +113,16 @@ def test_one_loss_is_one_notice_for_all_who_hold_it(site: Site, run: Run, answer
     assert (opened["kind"], opened["name"], opened["part"]) == ("suspicious-loss", "public", "develop")
     assert "10 of 12 packages are missing" in said
     assert "held for hpc/regular, hpc/urgent, ml" in said
+    assert re.search(
+        r"is sent at 2025-\S+ \S+ UTC for hpc/urgent, at 2025-\S+ \S+ UTC for hpc/regular, ml, marked", said
+    )
     assert "cachewatch preview hpc" in said
     (command,) = re.findall(rf"cachewatch (deliveries {answer} .*?) (?:cachewatch|---)", said)
     assert run(*shlex.split(command), "--config", site.file).exit_code == 0
     assert open_alerts(site) == []
     site.run(later=HOUR)
     assert site.notices() == [LOSS, SETTLED]
+    assert f"The last digest that was held for it, of ml/regular, was {became}" in notice(site, SETTLED)
     with site.open().database.read() as connection:
         answered = "SELECT subscription, state FROM digests WHERE state IN ('released', 'dropped') ORDER BY 1"
         assert connection.exec_driver_sql(answered).fetchall() == [(name, became) for name in ("hpc", "hpc", "ml")]

@@ -63,7 +63,9 @@ def test_readers_get_after_a_day_what_nobody_answers(site: Site, run: Run) -> No
     assert status_of(site).goes_out_at == begin + DAY
     site.run(later=23 * HOUR)
     assert site.told() == []
-    assert "sent 2025-06-02 05:00 UTC" in run("status", "--config", site.folder / "cachewatch.yaml").output
+    status = run("status", "--config", site.folder / "cachewatch.yaml").output
+    assert "ml  once released: missing, confirmed" in status
+    assert "sent 2025-06-02 05:00 UTC" in status
     site.run(later=HOUR)
     (stored,) = [stored for stored in site.digests() if stored.subscription == "ml"]
     for text in (stored.rendered.text, stored.rendered.html, stored.rendered.markdown, stored.rendered.json.decode()):
@@ -72,6 +74,7 @@ def test_readers_get_after_a_day_what_nobody_answers(site: Site, run: Run) -> No
     assert site.held() == []
     assert len(list((site.folder / "out" / "ml").iterdir())) == 4
     assert site.notices() == [LOSS, "no digest is held for a loss in develop of public"]
+    assert "A newer digest took the place of what was held:" in notice(site, site.notices()[1])
     site.run(3, later=HOUR)
     (_, later) = texts(site)
     assert BANNER not in later
@@ -296,7 +299,10 @@ def test_a_large_change_is_one_notice_for_all_who_hold_it(tmp_path: Path) -> Non
     said = notice(site, LARGE)
     assert "held for hpc, ml" in said
     assert "1 package gone: hdf5" in said
-    assert "What nobody drops is sent at 2025-06-02 07:00 CEST, marked as not confirmed by the operators." in said
+    assert (
+        "What nobody drops is sent at 2025-06-02 07:00 CEST for ml, marked as not confirmed by the operators." in said
+    )
+    assert "Nothing is sent for hpc until somebody releases or drops it." in said
     assert "cachewatch deliveries release hpc ml" in said
     alerts_summary_actions.release(site.open(), "ml")
     assert [alert.name for alert in read_status(site.open()).alerts] == ["public"]
