@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, timedelta
-from itertools import product
+from functools import partial
+from itertools import chain, product
 from typing import Any
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from cachewatch.core.advice.verbs_and_reasons import Rank
 from cachewatch.core.comparison.kept_and_reused_hashes import spellings_of
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
-from cachewatch.core.kinds_and_specs import Signature, grouped
+from cachewatch.core.kinds_and_specs import Place, Signature, grouped
 from cachewatch.core.statement_kinds import Line, Statement, StatementKind
 from cachewatch.core.statements import select_statements
 from cachewatch.core.versions_spellings_targets import version_key
@@ -23,7 +24,7 @@ from cachewatch.report.digest_and_message_values import newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.json_and_csv import statement_values
 from cachewatch.report.tables_and_listings import Coloured, Row, Table
-from cachewatch.report.words import number
+from cachewatch.report.words import names, number, places_named
 from cachewatch.report.words_file import words
 
 OPEN = 2**60  # the end of a span that lasts still; so is every end after the last revision that is wholly indexed
@@ -261,6 +262,16 @@ def returned(index: Index, tag: str, number: int, statements: Iterable[Statement
     return said
 
 
+def _has(place: Place, _: str, one: Signature) -> bool:
+    return place in one.places
+
+
+def _was_there(index: Index, tag: str, number: int, line: Line) -> bool:
+    """Tell whether `line` is about places that have the package again: `tag` had it there before revision `number`."""
+    days = (last_day(index, line.package, tag, number, partial(_has, place)) for place in line.story.places)
+    return line.story.kind is StatementKind.PLACE_GAINED and bool(line.story.places) and all(days)
+
+
 def facts_of(
     index: Index, tag: str, n: int, selection: Selection, concerns: Callable[[Statement | Line], bool] = lambda _: True
 ) -> tuple[tuple[Coloured, ...], list[dict[str, Any]]]:
@@ -269,12 +280,18 @@ def facts_of(
         return (), []
     _, report = TagStates(index, tag, n - 1, lambda _: True).advance_and_compare(selection)
     told = list(filter(concerns, select_statements(report.statements, concerns, lambda *_: True)[0]))
+    again, told = map(list, select_statements(told, partial(_was_there, index, tag, n - 1), lambda *_: False))
     back = returned(index, tag, n - 1, told)
     facts = []
     for clause in clauses_of_statements(told, tag, newest_day(report), without=back):
         is_harmless = clause.first.rank is Rank.HARMLESS
         colour = "" if is_harmless else colour_of(clause.statement.kind, clause.statement.severity)
         facts.append(Coloured(clause.line, colour))
+    lines = chain.from_iterable(one.lines for one in again)
+    of_places = grouped((line.story.places, line.package) for line in lines)
+    for places, own in of_places.items():
+        said = words().say(StatementKind.PLACE_GAINED, "back", len(own), names=names(own), where=places_named(places))
+        facts.append(Coloured(said, "green"))
     facts += [Coloured(said, "green") for said in back.values()]
     return tuple(facts), [statement_values(one) for one in report.statements]
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from cachewatch.core.advice.urgency_and_levels import assess
 from cachewatch.core.advice.verbs_and_reasons import Assessment, Because, ComparedTag, Fact, Level, Rank, Verb
 from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened
-from cachewatch.core.kinds_and_specs import Kind, LossClass
+from cachewatch.core.kinds_and_specs import Kind, LossClass, Place
 from cachewatch.core.names_and_layouts import is_snapshot
 from cachewatch.core.statement_kinds import (
     Counts,
@@ -31,7 +31,16 @@ from cachewatch.report import words as phrases
 from cachewatch.report.digest_and_message_values import Digest
 from cachewatch.report.environment_words import headlines_of
 from cachewatch.report.rebuild_cause_words import reasons
-from cachewatch.report.words import MOST_NAMES, NEARLY_ALL, and_more, number, old_values, stack_name, stacks_named
+from cachewatch.report.words import (
+    MOST_NAMES,
+    NEARLY_ALL,
+    and_more,
+    number,
+    old_values,
+    places_named,
+    stack_name,
+    stacks_named,
+)
 from cachewatch.report.words_file import Words, fill, words
 
 # Of a subject line, with the prefix that the mail adds.
@@ -64,6 +73,8 @@ class Clause:
         if one.kind is StatementKind.SUSPICIOUS:
             own = "" if self.first.rank is Rank.SUSPICION else "confirmed"
             return own if one.packages else "elsewhere"
+        if one.kind is StatementKind.PLACE_GAINED:
+            return "one" if len(self._places) == 1 else ""
         if one.turnover:
             if self.first.tags and self.first.tags[0].base:
                 return "snapshot"
@@ -75,6 +86,11 @@ class Clause:
             StatementKind.REBUILD_WAVE: "beside" if one.counts.beside > 0 else "",
             StatementKind.UNREFERENCED: "new" if one.counts.never_built == one.counts.without_stack > 0 else "",
         }.get(one.kind, self.first.worst or "")
+
+    @property
+    def _places(self) -> set[Place]:
+        """The places that the statements name."""
+        return {place for one in self.facts if one.statement for place in one.statement.places}
 
     @property
     def statement(self) -> Statement:
@@ -253,7 +269,8 @@ class Clause:
 
     def where(self, items: Sequence[str] = ()) -> str:
         """Return, in words, the stacks or machines that lost the packages `items` or, if that is empty, any package."""
-        statements = [one.statement for one in self.facts if one.statement]
+        if self.kind == StatementKind.PLACE_GAINED:
+            return places_named(self._places)
         losses = self._losses(items)
         systems = sorted({lost.machine.os for lost in losses if lost.machine})
         if systems and self.kind == StatementKind.MACHINE_LOST:
@@ -261,7 +278,7 @@ class Clause:
             others = {lost.place.target for lost in losses}
             machine = [*systems, *(others if len(systems) == len(others) == 1 else ())]
             return ", ".join(map(safe, machine)) if len(systems) <= 2 else number(len(systems), "system")
-        stacks = {lost.place.stack for lost in losses} or {place.stack for one in statements for place in one.places}
+        stacks = {place.stack for place in [lost.place for lost in losses] or self._places}
         named = stack_name(*stacks)[:_LONGEST_NAME] if len(stacks) == 1 else number(len(stacks), "stack")
         # Where a stack has a package for other targets, it is not without it.
         places: dict[str, set[tuple[str, str]]] = {}

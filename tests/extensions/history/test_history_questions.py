@@ -155,6 +155,18 @@ def test_log_on_a_renamed_stack(run: Run, tmp_path: Path) -> None:
         assert "downgraded" in [one["kind"] for one in found["statements"]]
 
 
+def test_what_a_log_names_is_back_or_new(run: Run, tmp_path: Path) -> None:
+    """A place that lost the package, as an earlier revision says, is not called new when it has the package again."""
+    hep, e4s, ml = (record(n, stacks=[stack]) for n, stack in enumerate(("hep", "e4s", "ml")))
+    states = ([hep, e4s], [hep], [hep, e4s], [hep, e4s, ml])
+    folder = history(tmp_path / "r.git", *(catalogue({"zlib": specs, "xz": [record(99)]}) for specs in states))
+    run("history", "build", "--repo", folder)
+    rows = csv.reader(run("log", "zlib", "--repo", folder, "--format", "csv").output.splitlines()[1:])
+    place = "in {} on x86_64_v3"
+    said = [f"zlib newly built {place.format('ml')}", f"zlib is back {place.format('e4s')}", "zlib no longer in e4s"]
+    assert [row[2].split(",")[0] for row in rows] == said
+
+
 def test_a_spec_dies_in_the_words_of_a_report(run: Run, tmp_path: Path) -> None:
     """What happened in its stacks, and where its version stays."""
     kept = [record(9, stacks=["e4s"]), record(8, stacks=["hep"])]
