@@ -198,6 +198,9 @@ def kinds(*, format_: str) -> None:
     lines += [f"  {word:<18} {', '.join(kind for kind in Kind if kind in group)}" for word, group in groups]
     lines += ["", "Lost places and machines with equal builds elsewhere are place-lost and machine-lost, but not lost."]
     lines.append("A version that a place lost while it kept others is retired or downgraded: not gone, going or other.")
+    lines.append(
+        "In JSON, statements of the kind reconfigured are also about compilers and systems; see their `kinds`."
+    )
     lines.append("Digests sum up rebuilds, and kinds that they do not report, in their line Routine.")
     lines.append(
         "In CSV, place- begins what happened to one stack and target, from the versions `before` to those `after`;"

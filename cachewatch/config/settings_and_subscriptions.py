@@ -160,7 +160,7 @@ class SubscriptionMatch(Match):
 
 
 class Urgent(ConfigSection):
-    """Kinds of change that are also sent immediately."""
+    """Which changes are also sent immediately, and through which channels."""
 
     changes: UrgentChanges = key("kinds of change that are urgent, if something is gone with them or is suspicious")
     channels: ChannelNames = key("channels that deliver urgent digests")
@@ -194,7 +194,9 @@ class Subscription(ConfigSection):
     match: SubscriptionMatch = key("what the subscription selects", SubscriptionMatch(), if_left_out="everything")
     changes: Changes = key("kinds of change to report", DEFAULT, if_left_out="`[default]`")
     when: When = key("when digests are due", "each revision")
-    urgent: Urgent | None = key("kinds of change that are also sent immediately", None, if_left_out="none")
+    urgent: Urgent | None = key(
+        "which changes are also sent immediately, and through which channels", None, if_left_out="none"
+    )
     channels: ChannelNames = key("channels that deliver the digests")
     if_empty: Literal["skip", "send", "monthly"] = key(
         "what happens if nothing changed: `skip` sends no digest, `send` sends an empty one,"
