@@ -362,6 +362,9 @@ def _lines(change: PackageChange) -> Iterator[CsvLine]:
         both = place.verdict is Verdict.NARROWED and Kind.WIDENED in place.kinds
         for verdict in (place.verdict, *([Verdict.WIDENED] if both else [])):
             yield {"change": f"place-{verdict}", **where, **_sides(place.before, place.after)}
+    for lost in change.machines_lost:
+        values = {**asdict(lost.machine), "stacks": lost.place.stack, **_sides(lost.versions, ())}
+        yield {"change": "machine-lost", **values}
     counted = {kind.value: kind.value for kind in MatchKind} | {"unmatched-added": "new", "unmatched-removed": "gone"}
     for name, field_name in counted.items():
         if count := getattr(change.counts, field_name):
