@@ -119,10 +119,12 @@ def nothing(report: Report) -> str:
     compared = max(counts.before, counts.after) + report.uncounted - len(unread)
     if report.losses and not compared:
         return f"{sentence} Nothing could be compared.".lstrip()
-    selected = "your selection of " if report.is_part else ""
+    of = number(compared, "package")
+    if report.is_part:  # whether anything of it is selected is not known
+        of = f"your selection; {of} {'was' if compared == 1 else 'were'} searched"
     seen = ", as far as documents could be compared" if report.losses else ""
     same = ": all documents are the same" if report.is_same and not report.losses else ""
-    return f"{sentence} No differences in {selected}{number(compared, 'package')}{seen}{same}.".lstrip()
+    return f"{sentence} No differences in {of}{seen}{same}.".lstrip()
 
 
 _SHORT = 7  # of a revision

@@ -124,7 +124,7 @@ def test_a_gate_says_in_which_tags_it_was_stopped(run: Run, demo_repository: Pat
     [
         (("--package", "py-keras", "--stack", "e4s"), "\n\nNew tag develop-2025-06-01. No diff", "new tag"),
         (("--kind", "tag-added"), "\n\nNew tag develop-2025-06-01.\n", "new tag"),
-        (("--package", "zzz*"), "\n\nNo differences in your selection of 0 packages", ""),
+        (("--package", "zzz*"), "\n\nNo differences in your selection; 0 packages were searched", ""),
     ],
 )
 def test_a_gate_on_a_new_tag(run: Run, demo_repository: Path, options: tuple[str, ...], said: str, error: str) -> None:
@@ -202,6 +202,7 @@ def test_kinds(run: Run) -> None:
     assert re.search(r"^  lost +gone, going, other$", groups, re.MULTILINE)
     assert "elsewhere are place-lost and machine-lost, but not lost." in groups
     assert "lost while it kept others is retired or downgraded: not gone, going or other." in groups
+    assert "In JSON, statements of the kind reconfigured are also about compilers and systems;" in groups
     assert "Digests sum up rebuilds, and kinds that they do not report, in their line Routine.\n" in groups
     assert re.search(r"^\+ unreadable .*never alone$", output, re.MULTILINE)
     for kind in ("stack-event", "beside", "no-longer", "prune", "turnover", "suspicious"):

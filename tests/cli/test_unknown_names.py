@@ -64,7 +64,7 @@ def test_a_name_that_only_something_unchanged_has(run: Run, repository: Path, op
     result = run("diff", "HEAD~1", "--repo", repository, option, name)
 
     assert (result.exit_code, result.error) == (0, "")
-    assert "No differences in your selection of " in result.output
+    assert "No differences in your selection; " in result.output
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_name_that_only_a_tag_has_which_did_not_change(run: Run, two_tags: Pat
     result = run("diff", "HEAD~1", "--repo", two_tags, *names)
 
     assert (result.exit_code, result.error) == (0, "")
-    assert "No differences in your selection of " in result.output
+    assert "No differences in your selection; " in result.output
     assert run("diff", "HEAD", "HEAD", "--repo", two_tags, *names).exit_code == 0
     assert run("diff", "HEAD~1", "--repo", two_tags, *names, "--tag", "develop").exit_code == 2
 

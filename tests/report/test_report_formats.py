@@ -156,7 +156,7 @@ def test_the_total_speaks_of_what_was_asked_for(run: Run, tmp_path: Path) -> Non
     of_stack = ("--kind", "rebuilt", "--stack", "e4s")
     assert total(*of_stack) == "1 package has changes of these kinds (+1 -1: 1 rebuilt)"
     assert total("--kind", "downgraded") == "Nothing of what was asked for."
-    assert total("--target", "aarch64") == "No differences in your selection of 3 packages."
+    assert total("--target", "aarch64") == "No differences in your selection; 3 packages were searched."
 
 
 def test_totals_of_several_batches(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,15 +273,15 @@ def test_variants_are_data(run: Run, tmp_path: Path, variants: list[str], cell: 
 
 
 def test_a_table_says_that_a_compiler_or_system_replaced_another_in_a_place(run: Run, tmp_path: Path) -> None:
-    """A place that only lost one has no second row."""
+    """A place that only lost one has no second row; a lost machine has a row of its own."""
     old, new = (record(n, compiler=f"gcc@{n}.1.0") for n in (11, 12))
     sides = {"old": [old], "both": [old, new], "system": [new | {"hash": old["hash"], "os": "rhel9"}], "new": [new]}
     write(tmp_path, {f"{name}.md": document(side) for name, side in sides.items()})
     replaced = ["place-narrowed", "place-widened"]
-    for before, kinds in (("old", replaced), ("system", replaced), ("both", replaced[:1])):
+    for before, kinds in (("old", replaced), ("system", [*replaced, "machine-lost"]), ("both", replaced[:1])):
         output = run("diff", tmp_path / f"{before}.md", tmp_path / "new.md", "--format", "csv").output
         changes = [row["change"] for row in csv.DictReader(io.StringIO(output))]
-        assert [one for one in changes if one.startswith("place-")] == kinds
+        assert [one for one in changes if one.startswith(("place-", "machine-"))] == kinds
 
 
 def test_a_table_holds_everything(run: Run, demo_repository: Path) -> None:
