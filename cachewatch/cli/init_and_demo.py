@@ -26,15 +26,7 @@ from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.config.schedules_and_dates import check_zone, parse_when
 from cachewatch.config.sources_and_channels import PORTS
 from cachewatch.config.value_types_and_secrets import check_name, parse_host, parse_mail
-from cachewatch.core.names_and_layouts import (
-    ANYWHERE,
-    CATALOGUE,
-    DEFAULT_TAG,
-    DOCUMENT,
-    PUBLIC_REPOSITORY,
-    TAGS_FILE,
-    Layout,
-)
+from cachewatch.core import names_and_layouts as names
 from cachewatch.documents.front_matter_and_limits import write_tags_file
 from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.environments import LOCK_FILE
@@ -60,7 +52,7 @@ from cachewatch.sources import folders_and_unreadable_files as folders
 @click.argument("file", default="cachewatch.yaml", type=click.Path(path_type=Path))
 @click.option(
     "--source",
-    default=PUBLIC_REPOSITORY,
+    default=names.PUBLIC_REPOSITORY,
     metavar="URL",
     callback=in_full,
     help=f"Catalogue to watch: a git repository, or a folder of documents; `{PUBLIC}` is that of Spack's public build cache.",
@@ -116,8 +108,8 @@ def init(*, file: Path, **options: Any) -> None:
     written = file.absolute() if click.get_current_context().find_root().params.get("folder") else file
     tell(f"{written}: written; state will be stored in {config.state}. Edit the file, then run")
     tell(f"  cachewatch config check --config {shlex.quote(str(written))}")
-    if options["source"] == PUBLIC_REPOSITORY:
-        tell(f"`cachewatch once` will fetch {PUBLIC_REPOSITORY}; --source names another catalogue.")
+    if options["source"] == names.PUBLIC_REPOSITORY:
+        tell(f"`cachewatch once` will fetch {names.PUBLIC_REPOSITORY}; --source names another catalogue.")
 
 
 def _values(options: dict[str, Any]) -> dict[str, Any]:
@@ -129,15 +121,15 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
     to, source, since, documents = (options[name] for name in ("to", "source", "since", "documents"))
     domain = parse_mail(to).rpartition("@")[2] if to else ""
     is_local = Path(source).exists()
-    layout = Layout.parse(documents) if documents else ANYWHERE
-    tags = _look(source, layout, since) if is_local else [DEFAULT_TAG]
+    layout = names.Layout.parse(documents) if documents else names.ANYWHERE
+    tags = _look(source, layout, since) if is_local else [names.DEFAULT_TAG]
     return {
         "timezone": zone,
         "source_name": check_name(options["name"] or _name_of(source)),
         "source": json.dumps(str(Path(source).resolve()) if is_local else source),
         "since": json.dumps(since) if since else "",
         "documents": json.dumps(documents) if documents else "",
-        "tags": f"[{DEFAULT_TAG}]" if DEFAULT_TAG in tags or not tags else '["*"]',
+        "tags": f"[{names.DEFAULT_TAG}]" if names.DEFAULT_TAG in tags or not tags else '["*"]',
         "every": "1m" if is_local else "1h",
         "to": to,
         "sender": json.dumps(options["sender"] or f"Cachewatch <cachewatch@{domain}>", ensure_ascii=False),
@@ -149,20 +141,20 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name_of(source: str) -> str:
-    if source == PUBLIC_REPOSITORY:
+    if source == names.PUBLIC_REPOSITORY:
         return PUBLIC
     path = Path(source).resolve() if Path(source).exists() else Path(source.rstrip("/"))
     name = (path.parent if path.name == ".git" else path).name.removesuffix(".git")
     return re.sub(r"^[^A-Za-z0-9]+|[^\w.-]+", "-", name, flags=re.ASCII).strip("-._")[:64] or "catalogue"
 
 
-def _look(source: str, layout: Layout, since: str | None) -> Collection[str]:
+def _look(source: str, layout: names.Layout, since: str | None) -> Collection[str]:
     """Return the tags of a local `source`; warn if it has none. Raises UsageError if it lacks the revision `since`."""
     try:
         if folders.is_plain(Path(source)):
             if since:
                 raise UsageError(f"{source} is a folder, which has no revisions; leave out --since")
-            return {listing.side.tag or DEFAULT_TAG for listing in folders.list_path(source, layout)}
+            return {listing.side.tag or names.DEFAULT_TAG for listing in folders.list_path(source, layout)}
         with closing(Repository(Path(source), layout)) as repository:
             newest = resolve(repository, "HEAD")
             resolve(repository, since or "HEAD")
@@ -196,17 +188,17 @@ def build_demo(folder: Path, day: datetime = PUBLISHED) -> None:
     """Make the bare repository `folder` with revisions of `day` and of a week before, and put a lock file into it."""
     days = [(day - _WEEK, " (derived)", demo_documents("week-before")), (day, "", demo_documents())]
     contents = [content for _, _, documents in days for content in documents.values()]
-    stacks = {stack for content in contents for stack in parse(content, DOCUMENT).facts["stacks"]}
+    stacks = {stack for content in contents for stack in parse(content, names.DOCUMENT).facts["stacks"]}
     tags = {_TAG: stacks}
     for moment, remark, documents in days:
         snapshot = f"{_TAG}-{moment:%Y-%m-%d}"
         tags[snapshot] = stacks
         with open_recording(folder) as recording:
             for package, document in documents.items():
-                recording.write(f"{CATALOGUE}/{_TAG}/{package}/{DOCUMENT}", document)
+                recording.write(f"{names.CATALOGUE}/{_TAG}/{package}/{names.DOCUMENT}", document)
                 own = document.replace(b"[package, develop]", f"[package, {snapshot}]".encode())
-                recording.write(f"{CATALOGUE}/{snapshot}/{package}/{DOCUMENT}", own)
-            recording.write(TAGS_FILE, write_tags_file(tags))
+                recording.write(f"{names.CATALOGUE}/{snapshot}/{package}/{names.DOCUMENT}", own)
+            recording.write(names.TAGS_FILE, write_tags_file(tags))
             recording.commit(f"Catalogue of {moment.day} {moment:%B}{remark}", moment)
     (folder / LOCK_FILE).write_bytes((shipped_folder() / "demo" / LOCK_FILE).read_bytes())
 

@@ -28,19 +28,9 @@ from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.streams_and_silences import in_a_row
 from cachewatch.store import deliveries as outbox
 from cachewatch.store import digests_and_holds as digests
+from cachewatch.store import transactions_and_sqlite as store
 from cachewatch.store.deliveries import OPEN, WAITING, Delivery, DeliveryState, all_suppressed
 from cachewatch.store.schema import utc_now
-from cachewatch.store.transactions_and_sqlite import (
-    NAME,
-    Database,
-    check_same,
-    copy_rows,
-    has_rows,
-    has_state,
-    only_one,
-    open_database,
-    open_to_read,
-)
 
 
 @examples("cachewatch status", "cachewatch status --check --format json")
@@ -252,7 +242,7 @@ def _chosen(config: Config, *, state: str | None, channel: str | None, target: s
 
 
 def _each(config: Config, items: tuple[object, ...], done: str, act: Callable[..., object]) -> None:
-    with working_on(config, open_database(config.database, must_exist=True)) as context:
+    with working_on(config, store.open_database(config.database, must_exist=True)) as context:
         for item in items:
             act(context, item)
             click.echo(f"{item}: {done}")
@@ -319,44 +309,44 @@ def move(*, source: str, target: str, password_file: str | None) -> None:
         _check_places(here, there)
         old = _unused(stack.enter_context(closing(_source_state(here, stack))))
         if isinstance(there, Path):
-            stack.enter_context(only_one(there))
-        new = _unused(stack.enter_context(closing(open_database(there))))
+            stack.enter_context(store.only_one(there))
+        new = _unused(stack.enter_context(closing(store.open_database(there))))
         with old.read() as reader, new.write() as writer:
-            if has_rows(writer):
+            if store.has_rows(writer):
                 raise UsageError(f"{new.place}: is not empty; choose another database, or delete its tables")
-            count = copy_rows(reader, writer)
-            check_same(reader, writer, new.place)
+            count = store.copy_rows(reader, writer)
+            store.check_same(reader, writer, new.place)
     tell(f"{safe(new.place)}: {count:,} rows copied and compared; name it in `state:`")
 
 
 def _check_places(source: StatePlace, target: StatePlace) -> None:
     """Raise UsageError if there is no state at `source`, or if `target` is the same place."""
-    if isinstance(source, Path) and not source.is_file() and not has_state(source):
+    if isinstance(source, Path) and not source.is_file() and not store.has_state(source):
         raise UsageError(f"{source}: there is no such state")
-    folder = source.parent if isinstance(source, Path) and source.name == NAME else source
+    folder = source.parent if isinstance(source, Path) and source.name == store.NAME else source
     is_same = isinstance(folder, Path) and isinstance(target, Path) and folder.resolve() == target.resolve()
     if target in (source, folder) or is_same:
         raise UsageError(f"{target}: source and target are the same; choose another target")
 
 
-def _source_state(place: StatePlace, stack: ExitStack) -> Database:
+def _source_state(place: StatePlace, stack: ExitStack) -> store.Database:
     """Open the state at `place` for reading: a folder locked until `stack` ends, a backup copied and upgraded first."""
     if isinstance(place, Path) and place.is_file():
         folder, backup = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-"))), place
-        shutil.copyfile(backup, folder / NAME)
+        shutil.copyfile(backup, folder / store.NAME)
         try:
-            with closing(open_database(folder, is_checked=True)) as database:
+            with closing(store.open_database(folder, is_checked=True)) as database:
                 if database.is_new:
                     raise StateError(f"{backup}: is empty; name a state, or a backup of one")
         except StateError as error:
-            raise StateError(str(error).replace(str(folder / NAME), str(backup))) from error
-        return open_to_read(folder)
-    if isinstance(place, Path) and has_state(place):
-        stack.enter_context(only_one(place))
-    return open_to_read(place)
+            raise StateError(str(error).replace(str(folder / store.NAME), str(backup))) from error
+        return store.open_to_read(folder)
+    if isinstance(place, Path) and store.has_state(place):
+        stack.enter_context(store.only_one(place))
+    return store.open_to_read(place)
 
 
-def _unused(database: Database) -> Database:
+def _unused(database: store.Database) -> store.Database:
     if (leader := database.leader()) is not None:
         raise AnotherInstance(f"{database.place}: {leader} works on this state; stop it first")
     return database

@@ -10,37 +10,10 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo, create_model, model_validator
 
+from cachewatch.config import value_types_and_secrets as types
 from cachewatch.config.schedules_and_dates import check_zone, parse_days, parse_when, quiet_until
 from cachewatch.config.sections import ConfigContext, ConfigSection, checked, key, mistake, not_in_file, unknown
 from cachewatch.config.sources_and_channels import MAIL_TYPES, Channels, Sources
-from cachewatch.config.value_types_and_secrets import (
-    ByName,
-    CheckedText,
-    ConvertedFrom,
-    Day,
-    Duration,
-    DurationOrNever,
-    FromText,
-    Glob,
-    Listen,
-    Once,
-    OneOrMore,
-    PasswordReadLater,
-    PathInFolder,
-    PostgresAddress,
-    Range,
-    Recipient,
-    SecretUrl,
-    Several,
-    StatePlace,
-    Text,
-    Web,
-    WithSecrets,
-    path_in,
-    secret,
-    state_named,
-    whole_number,
-)
 from cachewatch.core.advice.urgency_and_levels import CAN_BE_URGENT
 from cachewatch.core.filters_and_spec_patterns import DEFAULT, GROUPS, Globs, chosen_kinds, kinds_named
 from cachewatch.core.kinds_and_specs import Kind
@@ -114,45 +87,50 @@ def check_recipients(to: Iterable[str], channels: Iterable[str], context: Config
 
 _Change = Annotated[
     str,
-    CheckedText(
+    types.CheckedText(
         lambda text: kinds_named(text.removeprefix("+").removeprefix("-")),
         type="string",
         pattern=f"^[+-]?({'|'.join([*GROUPS, *Kind])})$",
     ),
 ]
-Changes = Annotated[frozenset[Kind], ConvertedFrom(Several[_Change], _chosen)]
-UrgentChanges = Annotated[frozenset[Kind], ConvertedFrom(Several[_Change], _urgent)]
+Changes = Annotated[frozenset[Kind], types.ConvertedFrom(types.Several[_Change], _chosen)]
+UrgentChanges = Annotated[frozenset[Kind], types.ConvertedFrom(types.Several[_Change], _urgent)]
 When = Annotated[
-    str, CheckedText(lambda text, file: parse_when(text, file.zone), **_SCHEDULE_SCHEMA), BeforeValidator(_cron)
+    str, types.CheckedText(lambda text, file: parse_when(text, file.zone), **_SCHEDULE_SCHEMA), BeforeValidator(_cron)
 ]
-ChannelNames = Once[Annotated[str, FromText(_channel)]]
-Addresses = Once[Recipient]
+ChannelNames = types.Once[Annotated[str, types.FromText(_channel)]]
+Addresses = types.Once[types.Recipient]
+
+
+Patterns = types.Several[types.Glob]
+
+
+def _filter(about: str) -> Any:
+    return key(about, (), if_left_out="all")
 
 
 class Match(ConfigSection):
     """What is selected: all keys must match; one matching pattern of each key is enough; `!` excludes."""
 
-    sources: Several[Annotated[Glob, FromText(_source)]] = key("names of sources", (), if_left_out="all")
-    tags: Several[Glob] = key("tags, such as `develop` or `v*`", (), if_left_out="all")
-    packages: Several[Glob] = key("names of packages, such as `py-*` or `!py-test*`", (), if_left_out="all")
-    stacks: Several[Glob] = key("stacks, such as `ml-linux-*`", (), if_left_out="all")
-    targets: Several[Glob] = key("targets, such as `x86_64_v3`", (), if_left_out="all")
-    oses: Several[Glob] = key("operating systems, such as `ubuntu*`", (), if_left_out="all")
-    compilers: Several[Glob] = key("compilers, such as `gcc` (every version of it) or `gcc@13*`", (), if_left_out="all")
-    versions: Several[Range] = key(
-        "versions as Spack writes them: `@1.2:`, `@:2`, `@1.2.3`, `@=1.2`", (), if_left_out="all"
-    )
+    sources: types.Several[Annotated[types.Glob, types.FromText(_source)]] = _filter("names of sources")
+    tags: Patterns = _filter("tags, such as `develop` or `v*`")
+    packages: Patterns = _filter("names of packages, such as `py-*` or `!py-test*`")
+    stacks: Patterns = _filter("stacks, such as `ml-linux-*`")
+    targets: Patterns = _filter("targets, such as `x86_64_v3`")
+    oses: Patterns = _filter("operating systems, such as `ubuntu*`")
+    compilers: Patterns = _filter("compilers, such as `gcc` (every version of it) or `gcc@13*`")
+    versions: types.Several[types.Range] = _filter("versions as Spack writes them: `@1.2:`, `@:2`, `@1.2.3`, `@=1.2`")
 
 
 class SubscriptionMatch(Match):
     """What a subscription selects: all keys must match; one matching pattern of each key is enough; `!` excludes."""
 
-    environment: PathInFolder | None = key(
+    environment: types.PathInFolder | None = key(
         "a `spack.lock`, a `spack.yaml` or their folder: only the packages that the environment needs",
         None,
         if_left_out="packages of any environment",
     )
-    pinned: Text | None = key(
+    pinned: types.Text | None = key(
         "a snapshot that you stay with, such as `develop-2025-06-01`; digests compare it with the newest",
         None,
         if_left_out="none",
@@ -170,11 +148,11 @@ class Urgent(ConfigSection):
 class Limit(ConfigSection):
     """How large a digest may be."""
 
-    rows: Annotated[int, whole_number(1, 100_000)] = key("maximum lines of each list; files have all", USUAL_ROWS)
-    hold_above: Annotated[int, whole_number(1, 10**9)] = key(
+    rows: Annotated[int, types.whole_number(1, 100_000)] = key("maximum lines of each list; files have all", USUAL_ROWS)
+    hold_above: Annotated[int, types.whole_number(1, 10**9)] = key(
         "number of changed specs above which operators must confirm a digest", 5000
     )
-    hold_for: DurationOrNever = key(
+    hold_for: types.DurationOrNever = key(
         "time that operators have to confirm it before the digest is sent as not confirmed, or `never`;"
         " urgent digests wait for an hour at most",
         timedelta(hours=24),
@@ -185,7 +163,7 @@ class Subscription(ConfigSection):
     """Who is notified of what, and when."""
 
     name: str = not_in_file()
-    description: Text = key("purpose of the subscription, which recipients see", "", if_left_out="none")
+    description: types.Text = key("purpose of the subscription, which recipients see", "", if_left_out="none")
     to: Addresses = key(
         "addresses for channels that send mail, one message each: `kim@example.org` or `Kim Lee <kim@example.org>`",
         (),
@@ -203,7 +181,7 @@ class Subscription(ConfigSection):
         " `monthly` does if the last one is a month old, to show that the service works",
         "skip",
     )
-    renamed_from: Annotated[str | None, FromText(_renamed_from)] = key(
+    renamed_from: Annotated[str | None, types.FromText(_renamed_from)] = key(
         "old name of the subscription; it continues where that one was. Remove this key afterwards",
         None,
         if_left_out="a new name begins at the newest revision, or at the `since:` of a source",
@@ -214,7 +192,7 @@ class Subscription(ConfigSection):
         if_left_out="`false`",
     )
     limit: Limit = key("how large a digest may be", Limit())
-    template: Annotated[str | None, FromText(_template)] = key(
+    template: Annotated[str | None, types.FromText(_template)] = key(
         "digest template in `templates_dir:`, such as `ours.html.j2`", None, if_left_out="cachewatch's own"
     )
 
@@ -234,8 +212,8 @@ class Silence(ConfigSection):
     name: str = not_in_file()
     match: Match = key("what the silence selects")
     changes: Changes | None = key("kinds of change to hide", None, if_left_out="all kinds")
-    until: Day = key("first day on which the changes are reported again")
-    reason: Text = key("reason for the silence, which recipients see")
+    until: types.Day = key("first day on which the changes are reported again")
+    reason: types.Text = key("reason for the silence, which recipients see")
 
     def is_active(self, day: date) -> bool:
         """Tell whether the silence is in force on `day`, in the time zone of the configuration."""
@@ -260,7 +238,7 @@ def _version(text: str) -> int:
 
 
 def _folder(text: str, context: ConfigContext) -> Path:
-    path = path_in(context.folder, text)
+    path = types.path_in(context.folder, text)
     if not path.is_dir():
         raise ConfigError(f"{path} is not a folder; create it, or remove the line")
     return path
@@ -296,13 +274,13 @@ def _end(text: str, context: ConfigContext) -> datetime:
 class QuietTime(ConfigSection):
     """A time in which no digest is made; one digest reports the changes afterwards."""
 
-    days: Annotated[frozenset[int], FromText(parse_days, type="string")] = key(
+    days: Annotated[frozenset[int], types.FromText(parse_days, type="string")] = key(
         "days of the week, such as `sat-sun` or `mon,wed`", frozenset(), if_left_out="all days"
     )
-    start: Annotated[datetime | None, FromText(_moment, type="string")] = key(
+    start: Annotated[datetime | None, types.FromText(_moment, type="string")] = key(
         "first day or time, such as `2026-12-24` or `2026-12-24T18:00`", None, name="from", if_left_out="always"
     )
-    end: Annotated[datetime | None, FromText(_end, type="string")] = key(
+    end: Annotated[datetime | None, types.FromText(_end, type="string")] = key(
         "last day, which is included, or the time of the end", None, name="to", if_left_out="always"
     )
 
@@ -328,7 +306,7 @@ class Operators(ConfigSection):
 
     channels: ChannelNames = key("channels that deliver alerts")
     to: Addresses = key("addresses for channels that send mail", (), if_left_out="required for mail")
-    after_failures: Annotated[int, whole_number(1, 1000)] = key(
+    after_failures: Annotated[int, types.whole_number(1, 1000)] = key(
         "number of failures in a row of one source before operators are notified", 3
     )
 
@@ -339,13 +317,13 @@ class Operators(ConfigSection):
         return self
 
 
-class Monitor(WithSecrets):
+class Monitor(types.WithSecrets):
     """The address of the health and metrics pages, and the URL to ping."""
 
-    listen: Listen | None = key(
+    listen: types.Listen | None = key(
         "`host:port` for `/healthz`, `/readyz` and `/metrics`", None, if_left_out="nothing listens"
     )
-    ping_url: SecretUrl | None = secret(
+    ping_url: types.SecretUrl | None = types.secret(
         "ping_url",
         "URL to ping after each pass without a failure; if it is one of healthchecks, `/fail` below it after the others",
         None,
@@ -355,10 +333,10 @@ class Monitor(WithSecrets):
 class Retention(ConfigSection):
     """How long the state keeps digests and the bytes of their messages."""
 
-    payload: Duration = key(
+    payload: types.Duration = key(
         "how long the bytes of messages that were sent or dropped are kept; feeds keep theirs", timedelta(days=30)
     )
-    metadata: Duration = key(
+    metadata: types.Duration = key(
         "how long digests and the history of their deliveries are kept, and removed tags are remembered",
         timedelta(days=400),
     )
@@ -371,42 +349,46 @@ class Retention(ConfigSection):
         return self
 
 
-class Config(WithSecrets):
+class Config(types.WithSecrets):
     """The configuration of cachewatch."""
 
     path: Path = not_in_file()
-    version: Annotated[int, FromText(_version, const=1)] = key("format of this file", 1)
-    timezone: Annotated[str, FromText(check_zone)] = key(
+    version: Annotated[int, types.FromText(_version, const=1)] = key("format of this file", 1)
+    timezone: Annotated[str, types.FromText(check_zone)] = key(
         "time zone of schedules, days and dates, such as `Europe/Berlin`", "UTC"
     )
-    state: Annotated[StatePlace, FromText(lambda text, file: state_named(text, file.folder), type="string")] = key(
+    state: Annotated[
+        types.StatePlace, types.FromText(lambda text, file: types.state_named(text, file.folder), type="string")
+    ] = key(
         "folder for clones, cursors and deliveries; refused if everybody may write in it, or if it belongs"
         " to another user; or the address of a PostgreSQL database for cursors and deliveries,"
         " such as `postgresql://cachewatch@db.example.org/cachewatch`",
         _default_state,
         if_left_out=_DEFAULT_STATE,
     )
-    state_folder: PathInFolder = key(
+    state_folder: types.PathInFolder = key(
         "folder of this host for clones, if `state:` is a database", _default_state, if_left_out=_DEFAULT_STATE
     )
-    state_password: PasswordReadLater | None = secret("state_password", "password for the database", None)
-    links: Web = key("base URL of links to the pages of the catalogue", "", if_left_out="no links")
-    templates_dir: Annotated[Path | None, FromText(_folder, type="string")] = key(
+    state_password: types.PasswordReadLater | None = types.secret("state_password", "password for the database", None)
+    links: types.Web = key("base URL of links to the pages of the catalogue", "", if_left_out="no links")
+    templates_dir: Annotated[Path | None, types.FromText(_folder, type="string")] = key(
         "folder of your own templates", None, if_left_out="cachewatch's own"
     )
-    environment_folders: Several[PathInFolder] = key(
+    environment_folders: types.Several[types.PathInFolder] = key(
         "folders below which environments of subscriptions in `subscriptions.d` must lie", (), if_left_out="none"
     )
     sources: Sources = key("where revisions come from, by name")
     channels: Channels = key("where digests go, by name", {}, if_left_out="none")
-    subscriptions: ByName[Subscription] = key("who is notified of what, and when, by name", {}, if_left_out="none")
+    subscriptions: types.ByName[Subscription] = key(
+        "who is notified of what, and when, by name", {}, if_left_out="none"
+    )
     operators: Operators = key(
         "who is notified of problems with cachewatch itself", Operators(channels=()), if_left_out="nobody"
     )
     silences: Annotated[
-        tuple[Silence, ...], ConvertedFrom(ByName[Silence], lambda entries, _: tuple(entries.values()))
+        tuple[Silence, ...], types.ConvertedFrom(types.ByName[Silence], lambda entries, _: tuple(entries.values()))
     ] = key("changes that are hidden for a time, by name", (), if_left_out="none")
-    quiet: Annotated[tuple[QuietTime, ...], OneOrMore(dict), AfterValidator(_check_quiets)] = key(
+    quiet: Annotated[tuple[QuietTime, ...], types.OneOrMore(dict), AfterValidator(_check_quiets)] = key(
         "times in which no digest is made", (), if_left_out="none"
     )
     monitor: Monitor = key(
@@ -427,9 +409,10 @@ class Config(WithSecrets):
         return self.state if isinstance(self.state, Path) else self.state_folder
 
     @property
-    def database(self) -> StatePlace:
+    def database(self) -> types.StatePlace:
         """The place of cursors and deliveries: a folder, or the address of a database with its password."""
-        return self.state if isinstance(self.state, Path) else PostgresAddress(self.state.url, self.state_password)
+        where = self.state
+        return where if isinstance(where, Path) else types.PostgresAddress(where.url, self.state_password)
 
 
 def _with_extensions() -> type[Config]:

@@ -11,35 +11,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from cachewatch.config import value_types_and_secrets as types
 from cachewatch.config.schedules_and_dates import parse_size
 from cachewatch.config.sections import ConfigContext, ConfigSection, checked, key, mistake, mistake_at, not_in_file
-from cachewatch.config.value_types_and_secrets import (
-    ByName,
-    ByType,
-    ConvertedFrom,
-    Duration,
-    FromText,
-    Glob,
-    Host,
-    Mail,
-    Mode,
-    Once,
-    Password,
-    PathInFolder,
-    Secret,
-    SecretUrl,
-    Sender,
-    Several,
-    Size,
-    Text,
-    Unsubscribe,
-    WithSecrets,
-    find_secret_file,
-    path_in,
-    placeholders,
-    secret,
-    whole_number,
-)
 from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.errors import ConfigError
 from cachewatch.hooks import extensions, models
@@ -67,26 +41,29 @@ def _repository(text: str, context: ConfigContext) -> str:
             raise ConfigError(f"contains a password, which would end up in logs; {remedy}")
         return text
     is_scp_like = _SCP_LIKE.fullmatch(text) and "/" not in text.partition(":")[0]
-    return text if is_scp_like else str(path_in(context.folder, text))
+    return text if is_scp_like else str(types.path_in(context.folder, text))
 
 
-Address = Annotated[str, FromText(_repository)]
+Address = Annotated[str, types.FromText(_repository)]
 SecretPath = Annotated[
     Path,
-    FromText(lambda name, file: (find_secret_file if file.with_secrets else path_in)(file.folder, name), type="string"),
+    types.FromText(
+        lambda name, file: (types.find_secret_file if file.with_secrets else types.path_in)(file.folder, name),
+        type="string",
+    ),
 ]
 
 
 class Poll(ConfigSection):
     """How often the source is polled."""
 
-    every: Duration = key("time between two polls, at least one second", timedelta(hours=1))
-    jitter: Duration = key(
+    every: types.Duration = key("time between two polls, at least one second", timedelta(hours=1))
+    jitter: types.Duration = key(
         "maximum random delay of a poll, so that clients do not all poll at the same time",
         lambda values: min(timedelta(minutes=5), values["every"] / 12),
         if_left_out="5m, or a twelfth of `every` if that is less",
     )
-    timeout: Duration = key("time after which a poll is given up", timedelta(minutes=10))
+    timeout: types.Duration = key("time after which a poll is given up", timedelta(minutes=10))
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -99,13 +76,15 @@ class Credentials(ConfigSection):
     """How to log in. Git uses no other credentials; secrets are in files that only their owner can read."""
 
     ssh_key: SecretPath | None = key("private key for git over ssh", None, name="ssh_key_file", if_left_out="none")
-    known_hosts: PathInFolder | None = key(
+    known_hosts: types.PathInFolder | None = key(
         "public keys of the servers that git may contact over ssh", None, name="known_hosts_file", if_left_out="none"
     )
     store: SecretPath | None = key(
         "file in the format of git-credential-store, for git over https", None, name="store_file", if_left_out="none"
     )
-    helper: Text | None = key("any other credential helper, as in git's `credential.helper`", None, if_left_out="none")
+    helper: types.Text | None = key(
+        "any other credential helper, as in git's `credential.helper`", None, if_left_out="none"
+    )
     token_file: SecretPath | None = key("file that contains a bearer token for a build cache", None, if_left_out="none")
     login_file: SecretPath | None = key(
         "file that contains `user:password` on one line, for a build cache", None, if_left_out="none"
@@ -118,9 +97,9 @@ class Source(ConfigSection):
     name: str = not_in_file()
     type: str = key("`git`: a repository or a folder of documents; the other types are those below", "git")
     address: str = not_in_file()  # the name of the source, unless its type has a key for the address
-    tags: Several[Glob] = key("tags to watch", (), if_left_out="all")
+    tags: types.Several[types.Glob] = key("tags to watch", (), if_left_out="all")
     poll: Poll = key("how often the source is polled", Poll())
-    stale_after: Duration = key(
+    stale_after: types.Duration = key(
         "time without news after which operators are notified; digests say so too,"
         " unless the source is usually silent for that long",
         timedelta(days=4),
@@ -128,10 +107,12 @@ class Source(ConfigSection):
     first_run: Literal["silent", "report"] = key(
         "what the first pass does: `silent` begins at the newest revision, `report` reports that revision", "silent"
     )
-    since: Text | None = key("date or revision to begin at", None, if_left_out="the newest revision")
+    since: types.Text | None = key("date or revision to begin at", None, if_left_out="the newest revision")
     credentials: Annotated[
         dict[str, str],
-        ConvertedFrom(Credentials, lambda found, _: {name: str(value) for name, value in found if value is not None}),
+        types.ConvertedFrom(
+            Credentials, lambda found, _: {name: str(value) for name, value in found if value is not None}
+        ),
     ] = key("how to log in", {})
 
     @property
@@ -151,8 +132,8 @@ class GitSource(Source):
     address: Address = key(
         "URL or path of the repository, or path of a folder of documents; a URL must not contain a password", name="git"
     )
-    branch: Text | None = key("branch of the repository", None, if_left_out="the repository's default branch")
-    documents: Text | None = key(
+    branch: types.Text | None = key("branch of the repository", None, if_left_out="the repository's default branch")
+    documents: types.Text | None = key(
         "where the documents of a repository are, as a path with {package} and, if need be, {tag} in it, such as"
         " `catalogue/{tag}/{package}/specs.md`",
         None,
@@ -193,15 +174,16 @@ def source_models() -> Mapping[str, type[ConfigSection]]:
     return own | models([kind for kind in extensions().source_kinds if kind.type not in own])
 
 
-Sources = ByName[Annotated[Source, ByType("sources", source_models, "git")]]
+Sources = types.ByName[Annotated[Source, types.ByType("sources", source_models, "git")]]
 
 
 MAIL_TYPES = ("email", "sendmail", "maildir")
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 
+_OF_DIGEST = ("subscription", "period", "key")
 # A path with placeholders, relative to the folder of the configuration file.
-_PATH = FromText(lambda text, file: str(file.folder / text))
+_PATH = types.FromText(lambda text, file: str(file.folder / text))
 
 
 def _html_size(text: str) -> int:
@@ -218,7 +200,7 @@ def _type(name: str) -> Any:
 class Retry(ConfigSection):
     """How failed deliveries are repeated."""
 
-    lasting: Duration = key("how long a delivery is tried", timedelta(days=5), name="for")
+    lasting: types.Duration = key("how long a delivery is tried", timedelta(days=5), name="for")
 
 
 class ChannelConfig(ConfigSection):
@@ -228,31 +210,31 @@ class ChannelConfig(ConfigSection):
     type: str = _type("")
     name: str = not_in_file()
     retry: Retry = key("what happens when a delivery fails", Retry())
-    archive: Annotated[str | None, placeholders("subscription", "period", "key")] = key(
+    archive: Annotated[str | None, types.placeholders(*_OF_DIGEST)] = key(
         "URL of a digest in the archive, with `{subscription}`, `{period}` and `{key}`, which messages link to",
         None,
         if_left_out="that of another channel of the subscription",
     )
 
 
-class Smtp(WithSecrets):
+class Smtp(types.WithSecrets):
     """The mail server."""
 
-    host: Host = key("name or address of the mail server")
+    host: types.Host = key("name or address of the mail server")
     security: Literal["starttls", "tls", "none"] = key(
         "how the connection is encrypted; only `none` allows an unencrypted one", "starttls"
     )
-    port: Annotated[int, whole_number(1, 65535)] = key(
+    port: Annotated[int, types.whole_number(1, 65535)] = key(
         "port of the mail server",
         lambda values: PORTS[values["security"]],
         if_left_out="587 for `starttls`, 465 for `tls`, 25 for `none`",
     )
-    user: Text | None = key("user name for the login", None, if_left_out="no login")
-    password: Password | None = secret("password", "password for the login", None)
-    ca_file: PathInFolder | None = key(
+    user: types.Text | None = key("user name for the login", None, if_left_out="no login")
+    password: types.Password | None = types.secret("password", "password for the login", None)
+    ca_file: types.PathInFolder | None = key(
         "file of certificates to trust instead of the system's", None, if_left_out="the system's certificates"
     )
-    timeout: Duration = key(
+    timeout: types.Duration = key(
         "maximum time for one reply of the server; the reply to a whole message may take ten times as long",
         timedelta(seconds=60),
     )
@@ -266,30 +248,32 @@ class Smtp(WithSecrets):
         return self
 
 
-class MailConfig(WithSecrets, ChannelConfig):
+class MailConfig(types.WithSecrets, ChannelConfig):
     """The keys of all types of channel that send mail."""
 
     forms: ClassVar[frozenset[Form]] = frozenset()
-    sender: Sender = key("sender of the mail: `Name <name@example.org>`", name="from")
-    reply_to: Mail | None = key("address that replies go to", None, if_left_out="the address of `from`")
-    bounces: Mail | None = key(
+    sender: types.Sender = key("sender of the mail: `Name <name@example.org>`", name="from")
+    reply_to: types.Mail | None = key("address that replies go to", None, if_left_out="the address of `from`")
+    bounces: types.Mail | None = key(
         "envelope sender, which receives undeliverable mail", None, if_left_out="the address of `from`"
     )
-    list_domain: Host | None = key(
+    list_domain: types.Host | None = key(
         "domain of the List-Id, by which recipients filter mail", None, if_left_out="the domain of `from`"
     )
-    unsubscribe: Unsubscribe | None = key(
+    unsubscribe: types.Unsubscribe | None = key(
         "`mailto:` or `https:` address where recipients unsubscribe, with `{subscription}`, `{recipient}` and `{token}`",
         None,
         if_left_out="no List-Unsubscribe header",
     )
-    unsubscribe_key: Password | None = secret("unsubscribe_key", "key of the `{token}` in `unsubscribe:`", None)
+    unsubscribe_key: types.Password | None = types.secret(
+        "unsubscribe_key", "key of the `{token}` in `unsubscribe:`", None
+    )
     attach: Literal["csv"] | None = key(
         "`csv` attaches every change as `changes.csv`, or `changes.csv.gz` above a megabyte",
         None,
         if_left_out="no attachment",
     )
-    max_html: Annotated[Size, FromText(_html_size)] = key(
+    max_html: Annotated[types.Size, types.FromText(_html_size)] = key(
         "maximum size of the HTML part, at least 10kB; e-mail clients cut off at 100kB", MAX_HTML, if_left_out="90kB"
     )
 
@@ -312,15 +296,15 @@ class SendmailConfig(MailConfig):
     """Mail through the sendmail program of this machine."""
 
     type: Literal["sendmail"] = _type("sendmail")
-    command: Several[Text] = key("program and its options", ("/usr/sbin/sendmail", "-i"))
-    timeout: Duration = key("maximum run time of the program", timedelta(seconds=60))
+    command: types.Several[types.Text] = key("program and its options", ("/usr/sbin/sendmail", "-i"))
+    timeout: types.Duration = key("maximum run time of the program", timedelta(seconds=60))
 
 
 class MaildirConfig(MailConfig):
     """Mail that is stored in a Maildir."""
 
     type: Literal["maildir"] = _type("maildir")
-    path: PathInFolder = key("folder of the Maildir")
+    path: types.PathInFolder = key("folder of the Maildir")
 
 
 class FileConfig(ChannelConfig):
@@ -328,7 +312,7 @@ class FileConfig(ChannelConfig):
 
     forms: ClassVar[frozenset[Form]] = frozenset({Form.MARKDOWN, Form.PAGE, Form.JSON})
     type: Literal["file"] = _type("file")
-    path: Annotated[str, _PATH, placeholders("subscription", "period", "key", "ext", needed="subscription")] = key(
+    path: Annotated[str, _PATH, types.placeholders(*_OF_DIGEST, "ext", needed="subscription")] = key(
         "path of the files, with `{subscription}`, with `{period}` or `{key}` to tell digests apart,"
         " and optionally `{ext}`; no other channel may write to it"
     )
@@ -337,9 +321,9 @@ class FileConfig(ChannelConfig):
         False,
         if_left_out="`false`: every digest has a file of its own",
     )
-    formats: Once[Literal["md", "html", "json", "txt"]] = key("formats to write", ("md",))
-    keep: Duration | None = key("age at which files are removed", None, if_left_out="never removed")
-    mode: Mode = key("permissions of the files", 0o644)
+    formats: types.Once[Literal["md", "html", "json", "txt"]] = key("formats to write", ("md",))
+    keep: types.Duration | None = key("age at which files are removed", None, if_left_out="never removed")
+    mode: types.Mode = key("permissions of the files", 0o644)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -359,42 +343,45 @@ class FeedConfig(ChannelConfig):
 
     forms: ClassVar[frozenset[Form]] = frozenset({Form.FEED})
     type: Literal["feed"] = _type("feed")
-    path: Annotated[str, _PATH, placeholders("subscription", needed="subscription")] = key(
+    path: Annotated[str, _PATH, types.placeholders("subscription", needed="subscription")] = key(
         "path of the feeds, with `{subscription}`; no other channel may write to it"
     )
-    entries: Annotated[int, whole_number(1, 10_000)] = key("maximum number of digests in a feed", 100)
-    url: Annotated[str | None, placeholders("subscription")] = key(
+    entries: Annotated[int, types.whole_number(1, 10_000)] = key("maximum number of digests in a feed", 100)
+    url: Annotated[str | None, types.placeholders("subscription")] = key(
         "URL of the feed, with `{subscription}`; feed readers and validators ask for it",
         None,
         if_left_out="the feed does not name its URL",
     )
-    page: Annotated[str | None, placeholders("subscription")] = key(
+    page: Annotated[str | None, types.placeholders("subscription")] = key(
         "URL of the page that the feed belongs to, with `{subscription}`", None, if_left_out="the newest digest"
     )
-    mode: Mode = key("permissions of the feed", 0o644)
+    mode: types.Mode = key("permissions of the feed", 0o644)
 
 
-class WebhookConfig(WithSecrets, ChannelConfig):
+class WebhookConfig(types.WithSecrets, ChannelConfig):
     """JSON that is posted to a URL."""
 
     forms: ClassVar[frozenset[Form]] = frozenset({Form.JSON})
     type: Literal["webhook"] = _type("webhook")
-    url: SecretUrl = secret("url", "URL to post to")
+    url: types.SecretUrl = types.secret("url", "URL to post to")
     preset: Literal["json", "mattermost", "slack", "discord", "matrix"] = key(
         "service that the JSON is made for", "json"
     )
-    signing_key: Password | None = secret("signing_key", "key that signs requests, as in Standard Webhooks", None)
-    timeout: Duration = key("maximum time for a reply", timedelta(seconds=30))
+    signing_key: types.Password | None = types.secret(
+        "signing_key", "key that signs requests, as in Standard Webhooks", None
+    )
+    timeout: types.Duration = key("maximum time for a reply", timedelta(seconds=30))
 
 
-class AppriseConfig(WithSecrets, ChannelConfig):
+class AppriseConfig(types.WithSecrets, ChannelConfig):
     """Chats, through Apprise; requires the extra `cachewatch[apprise]`."""
 
     forms: ClassVar[frozenset[Form]] = frozenset()
     type: Literal["apprise"] = _type("apprise")
     urls: Annotated[
-        tuple[Secret, ...], ConvertedFrom(Password, lambda urls, _: tuple(map(Secret, urls.reveal().split())))
-    ] = secret("urls", "URLs of Apprise, separated by spaces or lines")
+        tuple[types.Secret, ...],
+        types.ConvertedFrom(types.Password, lambda urls, _: tuple(map(types.Secret, urls.reveal().split()))),
+    ] = types.secret("urls", "URLs of Apprise, separated by spaces or lines")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -425,4 +412,6 @@ def _check_paths(channels: dict[str, ChannelConfig]) -> dict[str, ChannelConfig]
     return channels
 
 
-Channels = Annotated[ByName[Annotated[ChannelConfig, ByType("channels", channel_models)]], AfterValidator(_check_paths)]
+Channels = Annotated[
+    types.ByName[Annotated[ChannelConfig, types.ByType("channels", channel_models)]], AfterValidator(_check_paths)
+]
