@@ -17,7 +17,6 @@ from msgspec.structs import asdict, replace
 from cachewatch.comparison_flow import changesets
 from cachewatch.core import changesets as streams
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, cover
-from cachewatch.core.changesets import UNKNOWN_KINDS, Listing
 from cachewatch.core.comparison import package_changes
 from cachewatch.core.filters_and_spec_patterns import select
 from cachewatch.core.kinds_and_specs import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
@@ -245,7 +244,7 @@ class OpenCatalogue:
                 return listed(listing, self.address)
         raise UsageError(f"{self.address} holds several tags; open the folder of one of them")
 
-    def _listings(self) -> list[Listing]:
+    def _listings(self) -> list[streams.Listing]:
         return folders.list_path(self.address, self._layout)
 
 
@@ -357,7 +356,7 @@ def _packages_of(found: streams.Changeset, check_open: Callable[[], None]) -> It
     check_open()
     for changes in found.collected():
         for one in changes:
-            yield replace(one, kinds=found.report.kinds_of[one.package]) if one.kinds == UNKNOWN_KINDS else one
+            yield replace(one, kinds=found.report.kinds_of[one.package]) if one.kinds == streams.UNKNOWN_KINDS else one
         check_open()
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import tempfile
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from email import quoprimime
 from email.header import Header
@@ -169,6 +170,7 @@ def _attach_text(part: EmailMessage, text: str, subtype: str) -> None:
 _THEIRS = {"from", "to", "reply-to", "date", "mime-version", "content-type", "content-transfer-encoding"}
 _THEIRS |= {"content-disposition"}
 _WIDTH = 78
+_WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
 
 
 class _HeaderClasses(HeaderRegistry):
@@ -203,12 +205,8 @@ class MailPolicy(EmailPolicy):
         if name.lower() == "subject" and (not text.isascii() or "=?" in text):
             lines = f"{name}: {Header(text, 'utf-8', maxlinelen=_WIDTH, header_name=name).encode()}".split("\n")
         else:
-            lines = [f"{name}:"]
-            for word in text.encode("ascii", "backslashreplace").decode().split():
-                if len(lines[-1]) + 1 + len(word) <= _WIDTH or lines[-1] == f"{name}:":
-                    lines[-1] += f" {word}"
-                else:
-                    lines.append(f" {word}")
+            words = " ".join(text.encode("ascii", "backslashreplace").decode().split())
+            lines = textwrap.wrap(words, _WIDTH, initial_indent=f"{name}: ", subsequent_indent=" ", **_WHOLE_WORDS)
         return f"{self.linesep.join(lines)}{self.linesep}".encode("ascii")
 
 

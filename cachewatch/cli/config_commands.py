@@ -17,16 +17,7 @@ from msgspec.structs import replace
 from cachewatch.cli import shared_options_and_filters as filters
 from cachewatch.cli import terminal
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
-from cachewatch.cli.shared_options_and_filters import completing
-from cachewatch.config.reading_showing_warnings import (
-    advise,
-    channels_of,
-    json_schema,
-    read_config,
-    show_config,
-    shown_values,
-    usual_config,
-)
+from cachewatch.config import reading_showing_warnings as configs
 from cachewatch.config.schedules_and_dates import Schedule, duration_in_words, minute, parse_when, quiet_until, second
 from cachewatch.config.settings_and_subscriptions import Config, Match
 from cachewatch.config.sources_and_channels import Source
@@ -71,7 +62,7 @@ def configured(command: Callable[..., Any], *, with_secrets: bool = True) -> Cal
     @CONFIG_OPTION
     @wraps(command)
     def with_config(*arguments: Any, config_file: Path | None, **options: Any) -> Any:
-        return command(*arguments, config=read_config(config_file, with_secrets=with_secrets), **options)
+        return command(*arguments, config=configs.read_config(config_file, with_secrets=with_secrets), **options)
 
     return with_config
 
@@ -131,7 +122,7 @@ _OPTION_OF = {key: option for option, key in filters.SELECTED.items() if key != 
 
 def unknown_filters(context: Context) -> Iterator[str]:
     """Yield a message for each unreadable source, each unknown `since:`, and each filter that matches nothing."""
-    matches = dict(_matches(context.config))
+    matches = _matches(context.config)
     seen: dict[str, filters.Values] = {}
     tags: dict[str, filters.Values] = {}  # all, watched or not
     for name, source in context.config.sources.items():
@@ -154,11 +145,10 @@ def unknown_filters(context: Context) -> Iterator[str]:
             yield from _unknown(f"{where}.pinned", "tag", [pin], {name: tags[name] for name in of_match})
 
 
-def _matches(config: Config) -> Iterator[tuple[str, Match]]:
-    for subscription in config.subscriptions.values():
-        yield f"subscriptions.{subscription.name}.match", subscription.match
-    for silence in config.silences:
-        yield f"silences.{silence.name}.match", silence.match
+def _matches(config: Config) -> dict[str, Match]:
+    """Return the filters of all subscriptions and silences, by their places in the configuration."""
+    found: dict[str, Match] = {f"subscriptions.{name}.match": one.match for name, one in config.subscriptions.items()}
+    return found | {f"silences.{one.name}.match": one.match for one in config.silences}
 
 
 @contextmanager
@@ -250,7 +240,7 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
     if strict and not is_source_asked:
         raise UsageError("--strict requires --source")
     now = datetime.now(UTC)
-    config = read_config(config_file, with_secrets=not no_secrets)
+    config = configs.read_config(config_file, with_secrets=not no_secrets)
     if config.templates_dir is not None:
         from cachewatch.cli.sample_digests import sample_digest  # noqa: PLC0415  `once` needs none
 
@@ -259,7 +249,7 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
             render_digest(sample_digest(), templates_dir=config.templates_dir, template=template)
     _check_environments(config)
     terminal.write_lines(_report(config, now))
-    for advice in advise(config, now.astimezone(ZoneInfo(config.timezone)).date()):
+    for advice in configs.advise(config, now.astimezone(ZoneInfo(config.timezone)).date()):
         terminal.say(f"note: {advice}")
     if is_source_asked:
         with elsewhere(config) as context:
@@ -269,7 +259,7 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
         if not unknown:
             click.echo("filters: each matches something in the newest revisions")
         return 2 if unknown and strict else 0
-    filtered = any(getattr(match, key) for _, match in _matches(config) for key in _OPTION_OF)
+    filtered = any(getattr(match, key) for match in _matches(config).values() for key in _OPTION_OF)
     if filtered or any(source.tags or source.since for source in config.sources.values()):
         what = "whether the sources have what `since:` and filters name"
         terminal.say(f"note: {what} was not checked; `cachewatch config check --source` does that")
@@ -283,16 +273,16 @@ def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, 
 def show(*, config: Config, format_: str) -> None:
     """Print the effective configuration, with defaults and with secrets masked."""
     if format_ == "json":
-        terminal.write_json("config", {"config": shown_values(config)})
+        terminal.write_json("config", {"config": configs.shown_values(config)})
     else:
-        terminal.write_text(show_config(config))
+        terminal.write_text(configs.show_config(config))
 
 
 @examples("cachewatch config schema > cachewatch.schema.json", "cachewatch config schema | jq '.properties | keys'")
 @config.command
 def schema() -> None:
     """Print the JSON Schema of the configuration file, for editors."""
-    click.echo(json_schema(), nl=False)
+    click.echo(configs.json_schema(), nl=False)
 
 
 def _check_environments(config: Config) -> None:
@@ -312,7 +302,7 @@ def _report(config: Config, now: datetime) -> list[str]:
     """Return a summary of `config` as lines, with the times after `now` when digests are due next."""
 
     def users(channel: str) -> list[str]:
-        names = [each.name for each in config.subscriptions.values() if channel in channels_of(each)]
+        names = [each.name for each in config.subscriptions.values() if channel in configs.channels_of(each)]
         return [*names, "operators"] if channel in config.operators.channels else names
 
     def due(schedule: Schedule) -> list[str]:
@@ -331,7 +321,7 @@ def _report(config: Config, now: datetime) -> list[str]:
 @examples("cachewatch config test mail", "cachewatch config test mail --to you@example.org")
 @click.command
 @configured
-@click.argument("channel", shell_complete=completing("channels"))
+@click.argument("channel", shell_complete=filters.completing("channels"))
 @click.option(
     "--to", multiple=True, metavar="ADDRESS", show_default="the operators", help="Recipient of a test mail; repeatable."
 )
@@ -372,7 +362,7 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
 )
 @click.command
 @configured_without_secrets
-@click.argument("package", shell_complete=completing("packages"))
+@click.argument("package", shell_complete=filters.completing("packages"))
 @terminal.FORMAT_OPTION
 def explain(*, config: Config, package: str, format_: str) -> None:
     """Show which subscriptions report changes of PACKAGE.
@@ -435,8 +425,8 @@ def _of_own_templates(command: Callable[..., Any]) -> Callable[..., Any]:
     @CONFIG_OPTION
     @wraps(command)
     def with_templates(*arguments: Any, templates_dir: Path | None, config_file: Path | None, **options: Any) -> Any:
-        if templates_dir is None and (file := config_file or usual_config()):
-            templates_dir = read_config(file, with_secrets=False).templates_dir
+        if templates_dir is None and (file := config_file or configs.usual_config()):
+            templates_dir = configs.read_config(file, with_secrets=False).templates_dir
         return command(*arguments, templates_dir=templates_dir, **options)
 
     return with_templates

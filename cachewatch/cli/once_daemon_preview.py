@@ -43,8 +43,6 @@ from cachewatch.service.streams_and_silences import REGULAR, URGENT, Stream, fir
 from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
-from cachewatch.store.deliveries import OPEN
-from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 from cachewatch.store.schema import utc_now
 from cachewatch.store.transactions_and_sqlite import copy_rows, has_state, only_one, open_database
 
@@ -71,7 +69,9 @@ def _summary(context: Context, before: ServiceStatus, begun: datetime) -> list[s
         held=held,
         idle=[each for each in after.streams if each.stream == "regular" and each.subscription not in told],
         is_first=any(source.revision is None for source in before.sources),
-        waiting={each.health.name: sum(each.queue.get(state, 0) for state in OPEN) for each in after.channels},
+        waiting={
+            each.health.name: sum(each.queue.get(state, 0) for state in deliveries.OPEN) for each in after.channels
+        },
         problems=find_problems(after, context.config, context.clock()).all,
     )
 
@@ -310,7 +310,8 @@ class _Preview:
         """Yield notes for the user: why there is no digest, when it is sent, or what is missing in it."""
         stream, state, since = self._stream, self._state, self._since
         with self._service.database.read() as connection:
-            empty = [health.get(connection, AlertKey(AlertKind.SOURCE_EMPTY, each.name)) for each in stream.sources]
+            keys = [health.AlertKey(health.AlertKind.SOURCE_EMPTY, each.name) for each in stream.sources]
+            empty = [health.get(connection, key) for key in keys]
         yield from (f"warning: {one.title}: {safe(one.detail)}" for one in empty if one and one.resolved_at is None)
         if self.unfetched:
             # Sources on this machine were tried, and the reason was just printed.

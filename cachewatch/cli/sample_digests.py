@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from cachewatch.core import kinds_and_specs as specs
 from cachewatch.core.advice.environment_coverage import (
     Coverage,
     CoverageChange,
@@ -17,30 +18,16 @@ from cachewatch.core.advice.environment_coverage import (
 )
 from cachewatch.core.advice.verbs_and_reasons import Pinned
 from cachewatch.core.changesets import Report
-from cachewatch.core.kinds_and_specs import (
-    Delta,
-    Diagnostic,
-    DiagnosticKind,
-    Event,
-    Kind,
-    Loss,
-    LossClass,
-    Machine,
-    PackageCounts,
-    Place,
-    Side,
-    SpecCounts,
-)
 from cachewatch.core.statement_kinds import Counts, Line, OwnedLoss, Statement, StatementKind, Story
 from cachewatch.report import digest_and_message_values as values
 
 _BEGIN = datetime(2025, 5, 25, 4, tzinfo=UTC)
 _END = datetime(2025, 6, 1, 4, tzinfo=UTC)
 _CREATED = _END + timedelta(hours=3)
-_BEFORE = Side(
+_BEFORE = specs.Side(
     name="HEAD~1", revision="6001b266be8082e57c6d4732024ae09508c1101a", tag="develop", time="2025-05-25T04:00:00Z"
 )
-_AFTER = Side(
+_AFTER = specs.Side(
     name="HEAD", revision="1afa5ee7584b8a73efd0282719f02952eefa5964", tag="develop", time="2025-06-01T04:00:00Z"
 )
 
@@ -116,15 +103,15 @@ def sample_notice() -> values.Notice:
 
 
 def _tag() -> values.TagDigest:
-    machine = Machine("linux", "ubuntu22.04", "x86_64_v3")
+    machine = specs.Machine("linux", "ubuntu22.04", "x86_64_v3")
     return values.TagDigest(
         source="public",
         report=Report(
             before=_BEFORE,
             after=_AFTER,
             revisions_between=5,
-            packages=PackageCounts(before=1250, after=1250, added=1, removed=1, changed=9, rebuilt_only=1),
-            specs=SpecCounts(
+            packages=specs.PackageCounts(before=1250, after=1250, added=1, removed=1, changed=9, rebuilt_only=1),
+            specs=specs.SpecCounts(
                 before=400,
                 after=397,
                 added=60,
@@ -142,23 +129,23 @@ def _tag() -> values.TagDigest:
                 unreferenced=2,
             ),
             events=(
-                Event(Kind.STACK_REMOVED, "ml-linux-aarch64-cpu", 312, 480),
-                Event(Kind.COMPILER, "gcc@11.4.0 -> gcc@13.2.0", 214, 950),
+                specs.Event(specs.Kind.STACK_REMOVED, "ml-linux-aarch64-cpu", 312, 480),
+                specs.Event(specs.Kind.COMPILER, "gcc@11.4.0 -> gcc@13.2.0", 214, 950),
             ),
             diagnostics=(
-                Diagnostic(
-                    "_cache/develop/apfel/specs.md", DiagnosticKind.UNREADABLE, "ends in the middle of a record"
+                specs.Diagnostic(
+                    "_cache/develop/apfel/specs.md", specs.DiagnosticKind.UNREADABLE, "ends in the middle of a record"
                 ),
             ),
         ),
         statements=tuple(_statements()),
         rest=(_of(StatementKind.REBUILT, "py-gpytorch", Counts(40, 40)),),
-        versions={"py-build": Delta(("1.2.1",), ("1.2.0",))},
+        versions={"py-build": specs.Delta(("1.2.1",), ("1.2.0",))},
         examples=(values.Example(package="py-keras", version="3.9.2", stacks=("e4s",), machines=(machine,)),),
     )
 
 
-_X86 = frozenset({Place("e4s", "x86_64_v3"), Place("ml-linux-x86_64-cpu", "x86_64_v3")})
+_X86 = frozenset({specs.Place("e4s", "x86_64_v3"), specs.Place("ml-linux-x86_64-cpu", "x86_64_v3")})
 _SOME = tuple(f"py-package-{number}" for number in range(12))
 
 
@@ -166,8 +153,10 @@ def _statements() -> Iterator[Statement]:
     """Yield a statement of nearly every kind, most important first."""
     kinds = StatementKind
     whole = Statement(kind=kinds.PRUNE, packages=_SOME, stacks=("e4s", "radiuss"))
-    gcc, stack, lost = "gcc@11.4.0", "ml-linux-aarch64-cpu", Place("ml-darwin-aarch64-mps", "aarch64")
-    yield replace(whole, kind=kinds.STACK_REMOVED, name=stack, counts=Counts(480), kinds=frozenset({Kind.STACK_EVENT}))
+    gcc, stack, lost = "gcc@11.4.0", "ml-linux-aarch64-cpu", specs.Place("ml-darwin-aarch64-mps", "aarch64")
+    yield replace(
+        whole, kind=kinds.STACK_REMOVED, name=stack, counts=Counts(480), kinds=frozenset({specs.Kind.STACK_EVENT})
+    )
     yield replace(
         whole,
         kind=kinds.MIGRATION,
@@ -175,11 +164,11 @@ def _statements() -> Iterator[Statement]:
         before=(gcc,),
         after=("gcc@13.2.0",),
         counts=Counts(950, 950),
-        kinds=frozenset({Kind.COMPILER}),
+        kinds=frozenset({specs.Kind.COMPILER}),
         exceptions=("cuda", "hdf5"),
     )
-    yield replace(whole, counts=Counts(2730), kinds=frozenset({Kind.PRUNE}))
-    gone = _lost("py-old", Place("e4s", "x86_64_v3"), "1.0", LossClass.GONE)
+    yield replace(whole, counts=Counts(2730), kinds=frozenset({specs.Kind.PRUNE}))
+    gone = _lost("py-old", specs.Place("e4s", "x86_64_v3"), "1.0", specs.LossClass.GONE)
     yield _of(kinds.PACKAGE_REMOVED, "py-old", Counts(5), "1.0", losses=(gone,))
     yield _of(kinds.DOWNGRADED, "rocblas", Counts(1, 1), "6.4.0", "6.2.4")
     yield _of(kinds.UPGRADED, "py-build", Counts(3, 3), "1.2.0", "1.2.1", behind=(("radiuss", "1.2.0"),))
@@ -195,8 +184,8 @@ def _statements() -> Iterator[Statement]:
         counts=Counts(len(names)),
         lines=tuple(replace(first.lines[0], package=name) for name in names),
         losses=(
-            _lost(names[0], lost, "0.4.3", LossClass.GOING),
-            *(_lost(name, lost, "0.4.3", LossClass.OTHER, there="0.5.0") for name in _SOME),
+            _lost(names[0], lost, "0.4.3", specs.LossClass.GOING),
+            *(_lost(name, lost, "0.4.3", specs.LossClass.OTHER, there="0.5.0") for name in _SOME),
         ),
     )
     yield _of(kinds.RETIRED, "hdf5", Counts(2), "1.12.3")
@@ -208,8 +197,8 @@ def _statements() -> Iterator[Statement]:
     yield _of(kinds.SURPLUS, "openmpi", Counts(4), "5.0.3")
 
 
-def _lost(package: str, place: Place, version: str, loss_class: LossClass, there: str = "") -> OwnedLoss:
-    loss = Loss(loss_class=loss_class, version=version, there=there, stacks=("e4s",) if there else ())
+def _lost(package: str, place: specs.Place, version: str, loss_class: specs.LossClass, there: str = "") -> OwnedLoss:
+    loss = specs.Loss(loss_class=loss_class, version=version, there=there, stacks=("e4s",) if there else ())
     return OwnedLoss(package=package, place=place, versions=(version,), loss=loss)
 
 
@@ -220,7 +209,7 @@ def _of(
     before: str = "",
     after: str = "",
     *,
-    places: frozenset[Place] = _X86,
+    places: frozenset[specs.Place] = _X86,
     losses: tuple[OwnedLoss, ...] = (),
     **more: Any,
 ) -> Statement:

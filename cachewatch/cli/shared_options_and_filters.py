@@ -168,9 +168,8 @@ def unmatched(asked: Asked, values: Values) -> Asked:
     """Return those of `asked`, pairs of filter and pattern, that match none of `values`; a leading ! is ignored."""
 
     def is_among(name: str, pattern: str) -> bool:
-        if name == "versions":
-            return any(map(Versions([pattern]), values.get(name, ())))
-        return any(map(Globs(every_compiler([pattern]) if name == "compiler" else [pattern]), values.get(name, ())))
+        globs = every_compiler([pattern]) if name == "compiler" else [pattern]
+        return any(map(Versions(globs) if name == "versions" else Globs(globs), values.get(name, ())))
 
     return [(name, pattern) for name, pattern in asked if not is_among(name, pattern.removeprefix("!"))]
 

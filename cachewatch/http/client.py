@@ -15,7 +15,6 @@ from email.utils import parsedate_to_datetime
 from io import BytesIO
 from math import inf
 from pathlib import Path
-from typing import Any
 from urllib.parse import urljoin
 
 import certifi
@@ -80,7 +79,7 @@ class Client:
     def __init__(self, limits: RequestLimits | None = None) -> None:
         self._limits = limits or RequestLimits()
         self._runner = asyncio.Runner()
-        self._client: httpx2.AsyncClient | None = None
+        self._client = _client(self._limits.silence)
         self._waited = 0.0  # seconds spent waiting for answers
 
     def get(
@@ -104,12 +103,13 @@ class Client:
         if left <= 0:
             raise HttpError(f"{shown(url)}: all answers together took more than {limits.total:,.0f} s")
         deadline = begun + min(limits.seconds, left)
-        asked = {"expected": expected, "most": limits.size if size is None else size, "named_by": named_by}
+        most = limits.size if size is None else size
         attempt, pause = 1, limits.pause
         try:
             while True:
                 try:
-                    return self._runner.run(self._attempt(deadline, url, headers or {}, **asked))
+                    asked = _follow(self._client, url, headers or {}, expected=expected, most=most, named_by=named_by)
+                    return self._runner.run(_within(deadline, url, asked))
                 except HttpError as error:
                     # Jitter is no secret.
                     wait = pause * random.uniform(0.5, 1.0) if error.retry_after is None else error.retry_after  # noqa: S311
@@ -123,14 +123,8 @@ class Client:
 
     def close(self) -> None:
         """Close all connections."""
-        if self._client is not None:
-            self._runner.run(self._client.aclose())
-            self._client = None
+        self._runner.run(self._client.aclose())
         self._runner.close()
-
-    async def _attempt(self, deadline: float, url: str, headers: Mapping[str, str], **asked: Any) -> Answer:
-        self._client = self._client or _client(self._limits.silence)
-        return await _within(deadline, url, _follow(self._client, url, headers, **asked))
 
 
 async def _follow(

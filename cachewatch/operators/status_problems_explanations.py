@@ -33,8 +33,7 @@ from cachewatch.service.streams_and_silences import Stream, selection_of, stream
 from cachewatch.store import deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
-from cachewatch.store.deliveries import DeliveryState, Suppressed
-from cachewatch.store.digests_and_holds import HeldDigest, Slot
+from cachewatch.store.deliveries import DeliveryState
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, ChannelHealth, SourceHealth
 from cachewatch.store.schema import filled
 from cachewatch.store.transactions_and_sqlite import Connection
@@ -107,7 +106,7 @@ class ServiceStatus(Struct, frozen=True, kw_only=True):
     channels: tuple[ChannelStatus, ...]
     held: tuple[HeldDigestStatus, ...]
     silences: tuple[SilenceStatus, ...]
-    suppressed: tuple[Suppressed, ...]
+    suppressed: tuple[deliveries.Suppressed, ...]
     alerts: tuple[Problem, ...]
     leader: str | None = None  # the process that works on a state that hosts share
 
@@ -139,7 +138,7 @@ def read_status(context: Context) -> ServiceStatus:
         )
 
 
-def _stream(slots: Mapping[tuple[str, str], Slot], stream: Stream) -> StreamStatus:
+def _stream(slots: Mapping[tuple[str, str], digests.Slot], stream: Stream) -> StreamStatus:
     slot = None if stream.is_each_revision else slots.get((stream.subscription.name, stream.name))
     # A slot of another schedule is from an earlier configuration: the next pass replaces it.
     due = None if slot is None or slot.schedule != stream.schedule_text else slot.due
@@ -147,7 +146,7 @@ def _stream(slots: Mapping[tuple[str, str], Slot], stream: Stream) -> StreamStat
     return StreamStatus(subscription=name, stream=stream.name, schedule=schedule, due=due)
 
 
-def _held(config: Config, stored: HeldDigest) -> HeldDigestStatus:
+def _held(config: Config, stored: digests.HeldDigest) -> HeldDigestStatus:
     since = min([stored.created, *(hold.counted_from for hold in stored.holds)])
     is_configured, end = stored.subscription in config.subscriptions, goes_out_at(config, stored)
     return filled(HeldDigestStatus, stored, is_configured=is_configured, since=since, goes_out_at=end)
