@@ -97,7 +97,7 @@ def changesets(
 def _batches(
     documents: Documents, readers: Readers, work: Callable[[Iterable[Read]], Batch], jobs: int, progress: Progress
 ) -> Iterator[Batch]:
-    """Yield the result of `work` for each batch of about 4 MiB; if `jobs` > 1, processes reopen `readers` and work."""
+    """Yield the result of `work` on each batch of about 4 MiB; `jobs` > 1: in processes with reopened `readers`."""
 
     def make_work() -> Callable[[Documents], Batch]:
         own = readers.reopened() if jobs > 1 else readers
@@ -285,7 +285,7 @@ def statements_on(
 
 
 def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judgement:
-    """Judge the whole tag by `tally`, also what is not selected; if `is_counted`, count items of statements, too."""
+    """Judge the whole tag by `tally`, selected or not; if `is_counted`, also count specs of statements on the tag."""
     comparison, pair, *_ = compared
     lost, gained = tally.seen.moved_stacks()
     before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})

@@ -53,7 +53,7 @@ def kinds_named(word: str) -> frozenset[Kind]:
 
 
 def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:
-    """Return the kinds for `words` such as `all`, `-compiler`; if the first has a sign, words change the default."""
+    """Return the kinds that `words` such as `all`, `-compiler` choose; they change DEFAULT if the first has a sign."""
     words = tuple(words)
     chosen = DEFAULT if not words or words[0].startswith(("+", "-")) else frozenset()
     for word in words:
@@ -206,7 +206,7 @@ def every_kind(patterns: Iterable[str]) -> Iterator[str]:
 
 
 def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield `patterns`, spelled as in Spack 1.0, and more, so that gcc and gcc@12 also match gcc@12.3.0."""
+    """Yield `patterns`, spelled as in Spack 1.0, and further ones so that gcc and gcc@12 also match gcc@12.3.0."""
     for pattern in patterns:
         name = pattern.removeprefix("!")
         mark = pattern.removesuffix(name)
@@ -387,7 +387,7 @@ def _values_of(variant: str) -> frozenset[str]:
 
 
 def no_tag_matches(wanted: Wanted, there: Sequence[str]) -> str:
-    """Return the message that `wanted` selects none of the tags `there`."""
+    """Return the message that `wanted`, patterns or a function, selects none of the tags `there`."""
     asked = wanted if isinstance(wanted, Globs) else Globs()
     named = "".join(f" {pattern}" for pattern in asked.patterns)
     return f"no tag matches{named}; there are {', '.join(there[:8])}{', ...' if there[8:] else ''}{asked.meant(there)}"

@@ -24,7 +24,7 @@ def shared_names(hashes: Iterable[str]) -> frozenset[str]:
 
 
 def name_of(spec_hash: str, shared: Set[str] = frozenset()) -> str:
-    """Return the shortened hash by which dependents refer to a spec; the whole hash if `shared` has that one."""
+    """Return the shortened hash by which dependents refer to a spec, or the whole one if `shared` has the shortened."""
     name = spec_hash[:NAME_LETTERS]
     return spec_hash if name in shared else name
 

@@ -150,7 +150,7 @@ class _Assignment:
         return _Head(StatementKind.STACK_REMOVED if stack in self._lost else StatementKind.STACK_ADDED, stack)
 
     def also_about(self, items: Items, counted_in: _Head) -> Iterator[_Head]:
-        """Yield heads of statements on stacks that mention `items`, except `counted_in`, where the items count."""
+        """Yield the head of each statement on a stack that mentions `items`, except `counted_in`, which counts them."""
         if self.judgement.whole is None:
             for left, joined in ((items.left & self._lost, frozenset()), (frozenset(), items.joined & self._gained)):
                 for stack in left | joined:
@@ -159,7 +159,7 @@ class _Assignment:
                         yield head
 
     def _story(self, items: Items) -> Story:
-        """Return the first story of `items` that no removed or new stack explains; else the last, told as of copies."""
+        """Return the first story of `items` that no removed or new stack explains, else the last, as of copies."""
         told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self.new_stacks(items)}
         for story in items.stories:
             if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
@@ -229,7 +229,7 @@ def statements_of(
 
 
 def _add_renamings(items: Iterable[Items], taken_by: defaultdict[_Head, _Taken], assignment: _Assignment) -> None:
-    """Add to `taken_by` a statement on each renamed stack without one, whose `items` others count."""
+    """Add to `taken_by` a statement on each renamed stack that has none; other statements count its `items`."""
     told = frozenset(taken_by)
     for member in items if assignment.renamed else ():
         for stack in member.stacks & assignment.renamed if member.is_renamed else ():
@@ -242,7 +242,7 @@ def _add_renamings(items: Iterable[Items], taken_by: defaultdict[_Head, _Taken],
 def _add_gained(
     gained: Iterable[tuple[Items, Story]], taken_by: defaultdict[_Head, _Taken], assignment: _Assignment
 ) -> None:
-    """Add those of `gained` that the statement on gained places lacks to it; other statements count their specs."""
+    """Extend the statement on gained places by those of `gained` that it lacks; other statements count their specs."""
     head = _Head(StatementKind.PLACE_GAINED)
     told = (
         {(items.package, place) for items, story in taken_by[head].items for place in story.places}
@@ -257,9 +257,9 @@ def _add_gained(
 
 
 def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Taken]) -> None:
-    """Add to `here` all specs that a place or machine lost, or no stack builds, even if another statement counts them.
+    """Add specs that a place or machine lost, or no stack builds, to `_Taken.here`, even if others count these specs.
 
-    For an added or removed package, add to `elsewhere` the specs that statements about stacks count.
+    For an added or removed package, add the specs that other statements count to `_Taken.elsewhere`.
     """
     unbuilt = taken_by.get(_Head(StatementKind.UNREFERENCED))
     told = {id(one) for head, taken in taken_by.items() if head.kind in _BY_PACKAGE for one, _ in taken.items}
@@ -356,7 +356,7 @@ def _kinds(head: _Head, parts: Iterable[Line | OwnedLoss]) -> Iterator[Kind]:
 
 
 def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
-    """Yield what else happened to specs of a statement about a stack or changed values; nothing for others."""
+    """Yield what else happened to the specs of a statement on a stack or changed values; nothing for other kinds."""
     if head.kind not in (*OF_STACKS, *OF_VALUES):
         return
     packages: defaultdict[StatementKind, set[str]] = defaultdict(set)
@@ -543,7 +543,7 @@ def of_kinds(statements: Iterable[Statement], wants: Wants) -> tuple[Statement, 
 
 
 def is_wanted(one: Statement | Line, wants: Wants) -> bool:
-    """Tell whether `wants` accepts a statement or line, by all its kinds, and by those of its title and losses."""
+    """Tell whether `wants` accepts a statement or line; its arguments: all kinds, and those of its title or losses."""
     kind = one.kind if isinstance(one, Statement) else one.story.kind
     own = {kind, *(GROUPS["lost"] if kind in (StatementKind.PACKAGE_REMOVED, *LOSSES) else ())}
     return bool(wants(one.kinds, one.kinds & own))

@@ -125,7 +125,7 @@ def _records(specs: Specs, forms: Counter[CompilerForm], **more: Any) -> Records
 
 
 def read_records(details: str, known: KnownRecords) -> Records | None:
-    """Return the records in `details`, JSON, by the cache `known`; None if the generator writes such JSON otherwise."""
+    """Return the records in `details` (JSON), using the cache `known`; None if it is not as the generator writes it."""
     if details == "[]":
         return Records(Specs.of({}))
     if not (details.startswith(_OPENING) and details.endswith(_CLOSING)):
@@ -430,14 +430,14 @@ def parse_side(
 
 
 def about_pair(pair: Read) -> Piece:
-    """Return the ids and the total size of the documents in `pair`, by which the worker limits its time."""
+    """Return the ids and the total size of the documents in `pair`; the worker's time limit depends on the size."""
     documents, *contents = pair
     names = tuple(blob.name if blob else "" for blob in (documents.before, documents.after))
     return Piece(names, sum(len(content) for content in contents if isinstance(content, bytes)))
 
 
 def about_content(read: tuple[Blob, Content | None]) -> Piece:
-    """Return the id and size of the document `read`, a blob and its content, as `about_pair` does of two."""
+    """Return the id of the document `read`, which is a blob and its content, and the size (0 if unreadable)."""
     blob, content = read
     return Piece((blob.name,), len(content) if isinstance(content, bytes) else 0)
 
@@ -474,7 +474,7 @@ class Problems(msgspec.Struct):
             self.unreadable.append(problem)
 
     def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
-        """Record `message` (of `kind`; "": do nothing) on the later of `documents`, which is compared nevertheless."""
+        """Record `message` of `kind` on the later of `documents`, which is compared anyway; do nothing for ""."""
         if message and documents.after is not None:
             diagnostic = Diagnostic(documents.after.path, kind, message, is_loss=False)
             self.by_package.append((documents.package, diagnostic))

@@ -174,7 +174,7 @@ def _quoted(text: str) -> str:
 
 
 def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) -> GraphNode:
-    """Return `node` as one of the dependency graph; hashes that begin with one of `shared` are not shortened in it."""
+    """Return `node`, whose hash is `spec_hash`, as a GraphNode; hashes that begin with one of `shared` stay whole."""
     arch = node.arch or Arch("", "", "")
     dependencies = dependencies_of(node)
     compiler = spack.compiler(compiler_of(node, lookup, dependencies))
@@ -211,7 +211,7 @@ def _text(value: Any) -> str:
 
 
 def _external(value: Any) -> str:
-    """Return where an external spec is, from `value`, its key `external`: path or modules; "" if it is not external."""
+    """Return the path or modules in `value`, the field `external` of a spec, or "unknown"; "" if it is not external."""
     if not isinstance(value, dict):
         return ""
     modules = value.get("module")

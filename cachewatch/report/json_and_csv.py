@@ -122,7 +122,7 @@ Owners = Mapping[tuple[str, Place], tuple[str | None, bool]]
 
 
 def owners_of(statements: Iterable[Statement]) -> Owners:
-    """Return, by package and lost, up- or downgraded place, the id of its statement, and if that gives a loss class."""
+    """Return, by package and place (lost, up- or downgraded), a statement's id, and whether the loss has a class."""
     owners: dict[tuple[str, Place], tuple[str | None, bool]] = {}
     for statement in statements:
         for lost in statement.losses:
@@ -135,7 +135,7 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
 
 
 def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
-    """Return places as JSON, with ids of statements: from `owners` or, for an added or removed tag, `whole` or None."""
+    """Return places as JSON with ids of statements: from `owners`, else `whole`, that on an added or removed tag."""
     places = []
     for members, loss, place, is_owned in one.places:
         known = owners.get((one.package, place))

@@ -193,9 +193,9 @@ def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:
 
 
 def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
-    """Return `action` with more builds: those of the open actions `tasks` that `action` asks for, too.
+    """Return `action` extended by those builds of the open actions `tasks` for which `action` asks again.
 
-    Only an action whose cause is in PLACED gets any. After a downgrade, the newer version of a build is required.
+    Only an action whose cause is in PLACED is extended. After a downgrade, the newest version asked for is required.
     """
     asked = [need for one in tasks if action.because in PLACED for need in _again(one, [action])]
     if action.because is not Because.DOWNGRADED:
@@ -226,7 +226,7 @@ def without_asked_again(task: Action, actions: Collection[Action]) -> Action:
 
 
 def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Action]:
-    """Yield actions for builds that `tasks` asked to copy and that are pruned, with nothing as new left (`known`)."""
+    """Yield actions on builds that `tasks` asked to copy and that are pruned (`known`: nothing as new is left)."""
     for copied in joined(task for task in tasks if task.is_copy):
         left = still_to_do(copied, known)
         standing = {need: known.left.get((copied.source, copied.tag, need)) for need in copied.needs}
@@ -238,7 +238,7 @@ def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Actio
 
 
 def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[Action]:
-    """Yield the actions `looks` without packages for which `tasks` already ask for the same cause in another tag."""
+    """Yield the actions `looks`, without packages that `tasks` name for the same cause in another tag."""
     tag_of = {(one.because, one.source, name): one.tag for one in tasks for name in one.names}
     for look in looks:
         kept = look.because is Because.GONE and is_snapshot(look.tag)  # reported for each snapshot
@@ -248,7 +248,7 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
 
 
 def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Action]:
-    """Yield `tasks`; join tasks that differ only in packages. Their `others` become settled packages of `asked`."""
+    """Yield `tasks`, joined if only packages differ; `others` may get packages that only like `asked` actions name."""
 
     def apart(one: Action) -> Action:
         return replace(one.only(()), others=() if one.because in LASTING else one.others)
@@ -305,7 +305,7 @@ def while_waiting(
 
 
 def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag], *, is_new: bool) -> Iterator[Action]:
-    """Yield the actions on binaries in `own` that newly became worse (`is_new`) or on the others; none for None."""
+    """Yield actions on binaries in `own` (None: yield none) that became worse now (`is_new`) or earlier."""
     if own is None:
         return
     source, tag = (tags[0].source, tags[0].tag) if len(tags) == 1 else ("", "")
@@ -509,7 +509,7 @@ def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
 
 
 def _gone(package: str, statements: Iterable[Statement]) -> Iterator[OwnedLoss]:
-    """Yield the places and machines that lost `package` without a build as new left, selected or not."""
+    """Yield the places and machines that lost `package` and have no build as new, not even an unselected one."""
     own = (lost for one in statements for lost in one.losses if lost.package == package and not lost.fell_from)
     yield from (lost for lost in own if lost.loss and lost.loss.loss_class is LossClass.GONE)
 
@@ -561,7 +561,7 @@ def _because(fact: Fact) -> Because | None:
 
 
 def dated(action: Action, known: Known) -> Iterator[Action]:
-    """Yield `action`, unless it is to LOOK, in parts: one for each day when (by `known`) it was first asked for."""
+    """Yield `action` in parts, one for each day when (by `known`) it was first asked for; whole if its verb is LOOK."""
     if action.verb is Verb.LOOK:
         yield action  # nobody can see whether readers did it
         return

@@ -250,7 +250,7 @@ def _order(action: Action) -> tuple[object, ...]:
 
 
 def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has_environment: bool) -> Iterator[Fact]:
-    """Yield facts of `tags`, one for statements told alike; omit new or gone `pins` and, if `has_environment`, turnover."""
+    """Yield facts of `tags`, one for equal statements; omit new or gone `pins` and, if `has_environment`, turnover."""
     of_pins = {(StatementKind.TAG_REMOVED if pin.is_gone else StatementKind.TAG_ADDED, pin.tag) for pin in pins}
     same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag in tags:
@@ -275,13 +275,13 @@ def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has
 
 
 def told_alike(one: Statement) -> tuple[object, ...]:
-    """Return a key that is equal for statements, on several tags, that reports put into the same words."""
+    """Return a key that is equal for statements on different tags if reports put these into the same words."""
     is_counted = one.kind in OF_REBUILDS or one.kind.severity is Severity.ROUTINE  # their sentences count binaries
     return one.kind, one.name, one.before, one.after, one.packages, is_counted and one.counts
 
 
 def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
-    """Return the rank of `statement`, by kind and worst loss; with `has_environment`, lost places do not count."""
+    """Return the rank of `statement`, by kind and worst loss; if `has_environment`, REST for losses that matter."""
     rank = _RANKS.get(statement.kind, Rank.REST)
     returned = (one for tag in tags for one in tag.statements if one.kind is StatementKind.RETURNED)
     back = {package for one in returned for package in one.packages}

@@ -121,7 +121,7 @@ class Pinned(Struct, frozen=True, kw_only=True):
 
 
 class Alternative(Struct, frozen=True):
-    """The snapshot that has most binaries of an environment; it `has` so many `of` the number that is needed."""
+    """The snapshot with most binaries of an environment: `has` is their number, `of` the number of needed binaries."""
 
     tag: str
     has: int
@@ -191,7 +191,7 @@ class Action(Struct, frozen=True, kw_only=True):
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The names by which the state knows the action: a name for each package, or one name for cause and tag."""
+        """The names under which the state stores the action: one for each package, or one for its cause and tag."""
         if self.because in (Because.PIN_GONE, Because.PIN_ENDING):
             return (f"{self.because} {self.name}",)
         if self.because in LOCK_FILES:
@@ -226,7 +226,7 @@ class Action(Struct, frozen=True, kw_only=True):
         return self.machine in ("", task.machine) or is_there
 
     def settles(self, task: "Action") -> bool:
-        """Tell whether users of all builds of `task` are asked by this action, too: none is of an older version."""
+        """Tell whether this action covers `task`, and asks for no version newer than those that `task` lost."""
         asked = {(one.package, one.version) for one in self.needs}
         lost = {(one.package, one.version) for one in task.needs}
         is_older = any(name == own and is_newer(had, went) for name, went in lost for own, had in asked)

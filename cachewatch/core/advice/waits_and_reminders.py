@@ -30,7 +30,7 @@ class Point(Struct, frozen=True):
 
 
 class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
-    """The removal by one revision of a tag, of a stack, or of packages in a tag or place; packages may come back."""
+    """A removal, by one revision, of a tag, a stack, or packages of a tag or place; the packages may come back."""
 
     source: str
     tag: str  # for snapshots, their series

@@ -137,7 +137,7 @@ class ValueChange(Struct, frozen=True, kw_only=True):
         return " -> ".join(filter(None, sides))
 
     def explains(self, package: str, stacks: Set[str], gone: Set[Attribute], new: Set[Attribute]) -> bool:
-        """Tell whether this change explains that a package lost or gained (`gone`, `new`) values in `stacks`."""
+        """Tell whether this change explains that `package` lost the values `gone` or gained `new` in `stacks`."""
         return (
             package in self.packages
             and not stacks.isdisjoint(self.stacks)

@@ -110,7 +110,7 @@ def account(
 
 
 def _is_of(one: Signature, versions: Mapping[Place, Set[str]]) -> bool:
-    """Tell whether `one` has places, and `versions` lists all of these with all versions of `one`."""
+    """Tell whether `one` has places and, for each of these, `versions` lists all versions of `one`."""
     places = one.places
     return bool(places) and all({*one.versions} <= versions.get(place, frozenset()) for place in places)
 
@@ -326,7 +326,7 @@ class PlaceJudgement(Struct, frozen=True):
         return self.after - self.before
 
     def kinds(self, variants: Iterable[Set[str]]) -> frozenset[Kind]:
-        """Return the kinds of change of the place; `variants`: the value of that property, which is slow to get."""
+        """Return the kinds of change of the place; `variants` is the value of `self.variants`, which is slow to get."""
         kinds = {_KIND_OF_VERDICT[self.verdict]}
         if self.verdict is Verdict.NARROWED and self.gained:
             kinds.add(Kind.WIDENED)
@@ -423,7 +423,7 @@ def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]
 def seen_in_stacks(
     matches: Iterable[SpecMatch], gone: Unpaired, new: Unpaired, sees: Callable[[str], bool]
 ) -> tuple[tuple[SpecMatch, ...], Unpaired, Unpaired]:
-    """Return all three, with specs matched as rebuilt that differ only in stacks for which `sees` returns False."""
+    """Return the first three arguments; specs that differ only in stacks that `sees` refuses are matched as rebuilt."""
 
     def seen(one: Signature) -> Signature:
         return replace(one, stacks=tuple(filter(sees, one.stacks)))

@@ -519,7 +519,7 @@ def _chosen_sides(changes: Iterable[_TwoSided], chooses: Callable[[Signature], b
 
 
 def _some(specs: Specs, wanted: Mapping[Signature, int]) -> Specs:
-    """Return `specs` reduced to the numbers in `wanted` of each signature; those with the lowest hashes remain."""
+    """Return, for each signature, as many of `specs` as `wanted` says: those with the lowest hashes."""
     if specs.counts.items() == wanted.items():  # much faster than counters themselves
         return specs
     left = dict(wanted)

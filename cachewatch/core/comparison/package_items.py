@@ -333,7 +333,7 @@ class _ItemsReader:
                     total.kinds.add(kind)
 
     def _even(self, signature: Signature | None, stacks: Set[str]) -> frozenset[str]:
-        """Return those of `stacks` that have as many builds like `signature`, apart from stacks, as before."""
+        """Return those of `stacks` whose number of builds with `signature` (stacks aside) did not change."""
         alike = signature and replace(signature, stacks=())
         return frozenset(stack for stack in stacks if self._more_copies[alike, stack] == 0)
 
@@ -349,7 +349,7 @@ class _ItemsReader:
         return more
 
     def _described(self, before: Signature | None, after: Signature | None) -> Items:
-        """Return items without counts that tell what happened in the places of both signatures."""
+        """Return Items, without counts, on what happened in the places of the signatures `before` and `after`."""
         old, new = self._places(before), self._places(after)
         places = old | new
         stories = tuple(self._stories(before, after))
@@ -571,7 +571,7 @@ class _ItemsReader:
         )
 
     def _only_with(self, judged: Iterable[PlaceChange]) -> tuple[str, ...]:
-        """Return variants of all new versions in the places `judged`, each of which keeps old versions with others."""
+        """Return variants that all new versions in places `judged` have, unlike some build of a kept version there."""
         found = []
         for one in judged:
             if set(one.before).isdisjoint(one.after):
@@ -648,7 +648,7 @@ class _ItemsReader:
         return Story(kind=StatementKind.WIDENED, before=named, after=signature.versions, remaining=remaining)
 
     def _kept(self, values: Iterable[str], stacks: tuple[str, ...], versions: tuple[str, ...]) -> tuple[str, ...]:
-        """Return which of `values` (compilers and variants) later specs of `versions` in `stacks` have."""
+        """Return those of `values` (compilers, variants) that later specs of `versions` in `stacks` have."""
         has = self._others(None, stacks, versions, is_before=True)
         return tuple(value for value in values if value in has["variants"] or value in has["compilers"])
 
@@ -659,7 +659,7 @@ class _ItemsReader:
         return {replace(one, stacks=()) for one in alike if not one.places.isdisjoint(signature.places)}
 
     def _changed_part(self, signature: Signature, *, is_before: bool) -> Signature:
-        """Return `signature` with only those stacks that lack values of it in the other state, if others have these."""
+        """Return `signature` with only the stacks that lack its values in the other state (all if all or none do)."""
         if self._configuration(signature, is_before=is_before)[0]:
             return signature
         lacking: defaultdict[Hashable, list[str]] = defaultdict(list)

@@ -154,7 +154,7 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
 
 
 def lacked(statements: Sequence[Statement], words: Words) -> str:
-    """Return what a snapshot lacks: packages that are gone, that are only older, and last those of gone stacks."""
+    """Return, in words, what a snapshot lacks: gone packages, those with only older versions, those of gone stacks."""
     whole, losses = removed_packages(statements), [lost for one in statements for lost in one.losses]
     with_stacks: dict[str, list[str]] = {}
     for one in statements:
@@ -180,7 +180,7 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
 
 
 def _rest(digest: Digest) -> list[tuple[TagDigest, Statement]]:
-    """Return statements that are only counted, by tag, without those on new snapshots and news on silenced packages."""
+    """Return statements that are only counted, with tags; none on new snapshots with turnover, no silenced news."""
     snapshots, turned_over = (
         {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == kind for tag in one.tags}
         for kind in ("snapshot", StatementKind.TURNOVER)
@@ -235,7 +235,7 @@ def _quiet(digest: Digest) -> list[Fact]:
 
 
 def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
-    """Return sentences about facts that need no action, without those in which sentences in `above` end."""
+    """Return sentences on facts that need no action, except those with which a sentence in `above` ends."""
     clauses = clauses_of(digest, [*_harmless_stacks(digest), *_quiet(digest)], words, by_tags=True)
     sentences = [_said(one, digest, words) for one in clauses]
     texts = [said for said in sentences if not any(each.endswith(said) for each in above)]

@@ -68,7 +68,7 @@ def blank(name: str) -> str:
 
 
 def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
-    """Return commands for an environment: the key of the sentence above, and lines of commands and comments.
+    """Return the key (in words.toml) of the sentence above commands for an environment, and these as lines.
 
     There are no lines if a shell could misread a name, or if an earlier digest already asked to re-concretize.
     """
@@ -141,7 +141,7 @@ def _staying(moves: Iterable[Action]) -> list[str]:
 
 
 def _either(commands: Sequence[str], moves: Sequence[Action], words: Words, *, is_whole: bool = False) -> list[str]:
-    """Return a block of `commands`, which make `moves`, and, if readers may stay, one that copies what they have."""
+    """Return a block of `commands`, which make `moves`; if readers may stay, also one to copy their builds."""
     moving = _block(commands, words, is_whole=is_whole)
     staying = _staying(moves)
     if not staying:
@@ -180,7 +180,7 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
 
 
 def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is_copied: bool) -> list[str]:
-    """Return the command to re-concretize, with comments on who needs it; `is_copied`: commands for all follow."""
+    """Return the command to re-concretize, and who needs it as comments; `is_copied`: say that the rest is for all."""
     condition = _if_lock(settled, digest, words)
     is_reused = any(one.because in _OLD for one in digest.assessment.actions)
     return [

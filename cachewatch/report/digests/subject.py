@@ -402,7 +402,7 @@ class Clause:
         return self._words.say(self.path, "also", len(names), names=named) if names else ""
 
     def _in_stacks(self, one: Statement) -> str:
-        """Return the stacks in which values changed, ` in e4s`; "" if all did, unless a value has no replacement."""
+        """Return the stacks where values changed, ` in e4s`; "" if they changed in all stacks and were replaced."""
         is_named = one.kind is StatementKind.NO_LONGER or not one.is_everywhere
         return f" in {stacks_named(one.stacks)}" if is_named and one.stacks else ""
 
@@ -521,7 +521,7 @@ def clauses_of_statements(
 
 
 def title(digest: Digest, words: Words) -> str:
-    """Return the subject in ASCII: the first two or three clauses that fit, and the size of the longest other list."""
+    """Return the subject in ASCII: the first two or three clauses that fit, and the count of the longest other list."""
     facts = facts_of_subject(digest.assessment)
     prefix = subject_prefix(digest.subscription, is_urgent=digest.is_urgent)
     room = WIDEST - len(prefix)
@@ -571,7 +571,7 @@ def _is_named(clause: Clause, text: str, digest: Digest) -> bool:
 
 
 def _fitting(clause: Clause, following: Clause | None, room: int, *, is_first: bool) -> str:
-    """Return the longest wording of `clause` that fits into `room` with `following`, else without it; "" if none fits.
+    """Return the longest wording of `clause` for `room` characters with `following`, else alone; "" if none fits.
 
     The first clause (`is_first`), if it is about a new snapshot, keeps the beginning of its longest wording.
     """

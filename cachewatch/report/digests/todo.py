@@ -583,7 +583,7 @@ def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OP
 
 
 def widened(task: Action, digest: Digest) -> Action:
-    """Return `task`, on lock files made before its day; with the day of `digest` if that outdates all lock files."""
+    """Return `task`, which is on lock files made before a day; use the day of `digest` if it outdates all of them."""
     old, rebuilt = _old_and_rebuilt(digest)
     tags = {(tag.source, tag.report.tag) for tag in _same_tags(digest)}
     is_all = rebuilt and not (old or digest.assessment.due) and tags == {(task.source, task.tag)}
