@@ -159,7 +159,7 @@ class _Assignment:
                         yield head
 
     def _story(self, items: Items) -> Story:
-        """Return the first story of `items` that no removed or new stack explains, else the last, as of copies."""
+        """Return the first story that no removed or new stack explains; else the last, as surplus or an extra copy."""
         told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self.new_stacks(items)}
         for story in items.stories:
             if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:

@@ -248,7 +248,7 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
 
 
 def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Action]:
-    """Yield `tasks`, joined if only packages differ; `others` may get packages that only like `asked` actions name."""
+    """Yield `tasks`, joined if they differ only in packages; `others` may list packages that only `asked` still has."""
 
     def apart(one: Action) -> Action:
         return replace(one.only(()), others=() if one.because in LASTING else one.others)

@@ -212,7 +212,7 @@ def lacks(tag: ComparedTag) -> bool:
 
 
 def _removed_snapshots(digest: Digest) -> dict[str, str]:
-    """Return each removed snapshot with the newest one left ("" unless older); {} if readers pin or should wait."""
+    """Return, by removed snapshot, the newest one left ("" if that is newer); {} if readers pin or should wait."""
     found = (one.statement for one in digest.assessment.facts if one.kind == StatementKind.TAG_REMOVED)
     names = {one.name: "".join(one.after) for one in found if one and is_snapshot(one.name)}
     return {} if digest.pinned or digest.assessment.is_waiting else names
