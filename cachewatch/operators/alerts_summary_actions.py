@@ -13,7 +13,7 @@ from cachewatch.config.schedules_and_dates import duration_in_words, minute
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.core.advice.waits_and_reminders import confirmed
 from cachewatch.errors import UsageError
-from cachewatch.operators.status_problems_explanations import LATE, PATIENCE, find_problems, late, read_status
+from cachewatch.operators.status_problems_explanations import LATE, PATIENCE, find_problems, read_status, shown_by_state
 from cachewatch.report.digest_and_message_values import Message, open_channel
 from cachewatch.service import alerts_and_silent_sources as notices
 from cachewatch.service import recipients_and_retries as recipients
@@ -54,7 +54,8 @@ def review(context: Context) -> bool:
         is_well = not unread and not any(each(connection) for each in causes)
     # If nothing ran, late work opens no alert.
     has_run = context.started is not None and now - context.started >= PATIENCE
-    late_ones = list(late(read_status(context), config, now)) if has_run else []
+    problems = shown_by_state(read_status(context), config, now) if has_run else ()
+    late_ones = [each for each in problems if each.kind in LATE]
     if is_well and not late_ones:
         return True
     wholly = list(unreadable_sources(context, unread, newest))

@@ -196,7 +196,7 @@ class ProblemList(Struct, frozen=True, kw_only=True):
 def find_problems(status: ServiceStatus, config: Config, now: datetime) -> ProblemList:
     """Return the problems and warnings of a service that has this status at the time `now`."""
     since = {alert.key: alert.since for alert in status.alerts}
-    shown = [replace(each, since=since.get(each.key, each.since)) for each in _shown_by_state(status, config, now)]
+    shown = [replace(each, since=since.get(each.key, each.since)) for each in shown_by_state(status, config, now)]
     keys, warnings = {problem.key for problem in shown}, []
     for channel in status.channels:
         if dead := channel.queue.get(DeliveryState.DEAD, 0):
@@ -214,12 +214,7 @@ def find_problems(status: ServiceStatus, config: Config, now: datetime) -> Probl
     return ProblemList(problems=tuple(shown), warnings=tuple(warnings))
 
 
-def late(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Problem]:
-    """Yield the problems whose kind is in LATE: overdue polls, digests and deliveries."""
-    return (problem for problem in _shown_by_state(status, config, now) if problem.kind in LATE)
-
-
-def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Problem]:
+def shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Problem]:
     """Yield the problems that the state shows, whether or not there are alerts about them."""
     every = min((source.poll.every for source in config.sources.values()), default=timedelta(0))
     limit = now - max(PATIENCE, every)
