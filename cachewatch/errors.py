@@ -64,7 +64,6 @@ class HttpError(SourceError):
         is_transient: bool = False,
         retry_after: float | None = None,
         was_sent: bool = False,
-        is_too_large: bool = False,
     ) -> None:
         """`status` is the HTTP status, None if no answer came; if the request `was_sent`, it may have had an effect.
 
@@ -75,7 +74,6 @@ class HttpError(SourceError):
         self.is_transient = is_transient
         self.retry_after = retry_after
         self.was_sent = was_sent
-        self.is_too_large = is_too_large  # the answer exceeds its size limit
 
 
 class DocumentError(CachewatchError):

@@ -22,7 +22,7 @@ import httpx2
 from msgspec import Struct
 
 from cachewatch import __version__
-from cachewatch.errors import HttpError, RefusedAddress
+from cachewatch.errors import HttpError, RefusedAddress, TooLarge
 from cachewatch.http.allowed_addresses import check_target, check_url, connection_check, origin, shown
 from cachewatch.runtime.files_and_locks import NotInflated, TooMuch, TooPacked, inflate
 
@@ -93,7 +93,7 @@ class Client:
     ) -> Answer:
         """Return the answer of `url` if its status is 200 or in `expected`. Raises HttpError otherwise.
 
-        The answer has at most `size` bytes (None: the client's limit). Credentials are sent only to the server of
+        Raises TooLarge if the answer has more than `size` bytes (None: the client's limit). Credentials are sent only to the server of
         `url`. Neither `named_by`, the URL that supplied `url` ("": none), nor a redirect may lead from the internet to
         private networks.
         """
@@ -230,9 +230,11 @@ async def _ask(
         try:
             data = inflate(data, most=most)
         except NotInflated as error:
+            message = f"{shown(url)}: {error}"
+            if is_strict and isinstance(error, TooMuch):
+                raise TooLarge(message) from error
             if is_strict:
-                is_damaged, is_large = not isinstance(error, TooMuch | TooPacked), isinstance(error, TooMuch)
-                raise HttpError(f"{shown(url)}: {error}", is_transient=is_damaged, is_too_large=is_large) from error
+                raise HttpError(message, is_transient=not isinstance(error, TooPacked)) from error
             data, is_cut = b"", True
     elif coding != "identity" and is_strict and data:
         raise HttpError(f"{shown(url)}: is packed as {coding[:20]!r}, which was not requested")
@@ -262,7 +264,7 @@ def _failure(url: str, error: httpx2.HTTPError) -> HttpError:
 
 
 def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:
-    """Return `answer`. Raises HttpError unless its status is 200 or `expected`, or if a 200 is cut at `most` bytes."""
+    """Return `answer`. Raises HttpError unless its status is 200 or `expected`, TooLarge if a 200 is cut at `most`."""
     status, where = answer.status, shown(answer.url)
     if status != 200 and status not in expected:
         hint = _HINTS.get(status, ": the problem is on the server" if status >= 500 else "")
@@ -270,5 +272,5 @@ def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:
         wait, message = answer.retry_after() if is_transient else None, f"{where}: the server answered {status}{hint}"
         raise HttpError(message, status=status, is_transient=is_transient, retry_after=wait)
     if answer.is_cut and status == 200:
-        raise HttpError(f"{where}: has more than {most:,} bytes", is_too_large=True)
+        raise TooLarge(f"{where}: has more than {most:,} bytes")
     return answer

@@ -15,7 +15,7 @@ import trustme
 from helpers import secret
 from servers import Asked, Says, over_tls, serving
 
-from cachewatch.errors import HttpError, RefusedAddress
+from cachewatch.errors import HttpError, RefusedAddress, TooLarge
 from cachewatch.http import client as http
 from cachewatch.http.allowed_addresses import basic, bearer
 from cachewatch.http.client import Client, RequestLimits
@@ -117,7 +117,7 @@ def test_too_much_is_refused() -> None:
     answers = {"/large": Says(body=b"x" * 2000), "/bomb": Says(body=bomb, headers={"Content-Encoding": "gzip"})}
     with serving(answers) as server:
         for path in answers:
-            with pytest.raises(HttpError, match=r"more than 1,000 bytes|more than 20,000 bytes"):
+            with pytest.raises(TooLarge, match=r"more than 1,000 bytes|more than 20,000 bytes"):
                 get(f"{server.url}{path}", RequestLimits(size=20_000 if path == "/bomb" else 1000, attempts=1))
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 import msgspec
 from msgspec import Struct
 
-from cachewatch.errors import HttpError, RefusedAddress, SourceError, TooLarge
+from cachewatch.errors import RefusedAddress, SourceError, TooLarge
 from cachewatch.http.allowed_addresses import check_url, origin, shown
 from cachewatch.http.client import Answer, Client, RequestLimits
 from cachewatch.runtime.files_and_locks import LargeFile, NotInflated, TooMuch, inflate, read_inside
@@ -152,10 +152,8 @@ class WebMirror:
         url = f"{self._url}/{quote(_relative(path), safe='/:')}"
         try:
             answer = self._ask(url, headers, expected, size or self.max_index)
-        except HttpError as error:
-            if error.is_too_large:
-                raise _too_large(str(error), size, self.max_index) from error
-            raise
+        except TooLarge as error:
+            raise _too_large(str(error), size, self.max_index) from error
         if answer.status in self._missing:
             return None
         return MirrorFile(answer.body, answer.headers.get("etag", ""), is_unchanged=answer.status == 304)
