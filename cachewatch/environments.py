@@ -6,7 +6,6 @@ Needed binaries are read from `spack.lock` of versions 4 to 7, or from `spack.ya
 import itertools
 import os
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +20,7 @@ from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, Holdings, Need, Resolution, better, cover
 from cachewatch.core.changesets import Blob, Content, Listing
 from cachewatch.core.graphs_and_attribution import GraphNode, shared_names
-from cachewatch.core.kinds_and_specs import Diagnostic, Document, Signature
+from cachewatch.core.kinds_and_specs import Diagnostic, Document, Signature, grouped
 from cachewatch.core.versions_spellings_targets import parse_ranges
 from cachewatch.documents import spec_nodes_and_graphs as spec_nodes
 from cachewatch.documents.front_matter_and_limits import load_yaml
@@ -330,9 +329,7 @@ _Question = tuple[Environment, Blob, Content]  # one document, and the part of t
 
 def _contents_read(reader: GitReader, environment: Environment, places: _Places, isolation: Isolation) -> None:
     """Read each document in `places` once; note in all states that have it what it has for needs of `environment`."""
-    by_package = defaultdict[str, list[Need]](list)
-    for need in environment.needs:
-        by_package[need.package].append(need)
+    by_package = grouped((need.package, need) for need in environment.needs)
     blobs = [blob for blob, _ in places.values()]
     questions = (
         (replace(environment, needs=tuple(by_package[package])), blob, content)
