@@ -179,7 +179,6 @@ def _server(text: str) -> tuple[str, int | None]:
     return parse_host(host.removeprefix("[").removesuffix("]")), int(port)
 
 
-_TAG = "develop"
 _WEEK = timedelta(days=7)
 PUBLISHED = datetime(2025, 6, 1, 4, tzinfo=UTC)
 
@@ -189,13 +188,13 @@ def build_demo(folder: Path, day: datetime = PUBLISHED) -> None:
     days = [(day - _WEEK, " (derived)", demo_documents("week-before")), (day, "", demo_documents())]
     contents = [content for _, _, documents in days for content in documents.values()]
     stacks = {stack for content in contents for stack in parse(content, names.DOCUMENT).facts["stacks"]}
-    tags = {_TAG: stacks}
+    tags = {names.DEFAULT_TAG: stacks}
     for moment, remark, documents in days:
-        snapshot = f"{_TAG}-{moment:%Y-%m-%d}"
+        snapshot = f"{names.DEFAULT_TAG}-{moment:%Y-%m-%d}"
         tags[snapshot] = stacks
         with open_recording(folder) as recording:
             for package, document in documents.items():
-                recording.write(f"{names.CATALOGUE}/{_TAG}/{package}/{names.DOCUMENT}", document)
+                recording.write(f"{names.CATALOGUE}/{names.DEFAULT_TAG}/{package}/{names.DOCUMENT}", document)
                 own = document.replace(b"[package, develop]", f"[package, {snapshot}]".encode())
                 recording.write(f"{names.CATALOGUE}/{snapshot}/{package}/{names.DOCUMENT}", own)
             recording.write(names.TAGS_FILE, write_tags_file(tags))
@@ -228,7 +227,7 @@ def demo(context: click.Context, /, *, folder: str | None, day: datetime | None)
             raise UsageError(f"{repository}: already exists; choose a folder that does not exist")
         build_demo(repository, day)
         _print(repository=folder or "catalogue.git", is_before=True)
-        arguments = ["HEAD~1", "HEAD", "--tag", "develop", "--repo", str(repository)]
+        arguments = ["HEAD~1", "HEAD", "--tag", names.DEFAULT_TAG, "--repo", str(repository)]
         with diff.make_context("diff", arguments, parent=context) as inner:
             status: int = diff.invoke(inner)
     keep = f"cd {shlex.quote(folder)}" if folder else "cachewatch demo my-demo.git > /dev/null && cd my-demo.git"
