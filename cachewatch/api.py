@@ -5,11 +5,11 @@ Everything runs in the calling process and thread, except git, which runs in pro
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -155,7 +155,7 @@ class TagChangeset:
         return Summary(**taken | {"statements": of_kinds(report.statements, self._wants)})
 
 
-class OpenCatalogue:
+class OpenCatalogue(AbstractContextManager["OpenCatalogue"]):
     """An open catalogue; `cachewatch.open` returns one. Use it in one thread at a time."""
 
     def __init__(self, address: str, repository: Repository | None, layout: Layout = ANYWHERE) -> None:
@@ -163,9 +163,6 @@ class OpenCatalogue:
         self._layout = layout
         self._repository = repository
         self._is_open = True
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

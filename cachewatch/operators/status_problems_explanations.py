@@ -110,11 +110,6 @@ class ServiceStatus(Struct, frozen=True, kw_only=True):
     alerts: tuple[Problem, ...]
     leader: str | None = None  # the process that works on a state that hosts share
 
-    @property
-    def dead(self) -> int:
-        """The number of deliveries that failed permanently and were neither retried nor dropped."""
-        return sum(channel.queue.get(DeliveryState.DEAD, 0) for channel in self.channels)
-
 
 def read_status(context: Context) -> ServiceStatus:
     """Return the whole status, read in one transaction."""
