@@ -57,20 +57,10 @@ class HttpError(SourceError):
     """A server did not answer, or sent an unexpected answer."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        status: int | None = None,
-        is_transient: bool = False,
-        retry_after: float | None = None,
-        was_sent: bool = False,
+        self, message: str, *, is_transient: bool = False, retry_after: float | None = None, was_sent: bool = False
     ) -> None:
-        """`status` is the HTTP status, None if no answer came; if the request `was_sent`, it may have had an effect.
-
-        `retry_after` is the number of seconds that the server asks to wait; None if it did not ask.
-        """
+        """`retry_after`: the seconds that the server asks to wait, or None. If it `was_sent`, it may have had an effect."""
         super().__init__(message)
-        self.status = status
         self.is_transient = is_transient
         self.retry_after = retry_after
         self.was_sent = was_sent

@@ -270,7 +270,7 @@ def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:
         hint = _HINTS.get(status, ": the problem is on the server" if status >= 500 else "")
         is_transient = status in {408, 425, 429, 500, 502, 503, 504}
         wait, message = answer.retry_after() if is_transient else None, f"{where}: the server answered {status}{hint}"
-        raise HttpError(message, status=status, is_transient=is_transient, retry_after=wait)
+        raise HttpError(message, is_transient=is_transient, retry_after=wait)
     if answer.is_cut and status == 200:
         raise TooLarge(f"{where}: has more than {most:,} bytes")
     return answer

@@ -48,7 +48,7 @@ def test_what_passes_is_tried_again_and_what_stays_is_not() -> None:
     for status, attempts, said in ((401, 1, "401"), (404, 1, "404"), (418, 1, "418"), (503, 4, r"503.*\(4 attempts\)")):
         with serving({"/a": Says(status)}) as server, pytest.raises(HttpError, match=said) as caught:
             get(f"{server.url}/a?token=secret")
-        assert (len(server.asked), caught.value.status, "secret" in str(caught.value)) == (attempts, status, False)
+        assert (len(server.asked), "secret" in str(caught.value)) == (attempts, False)
 
 
 def test_retry_after_is_honoured_within_the_deadline() -> None:
@@ -241,10 +241,8 @@ def test_a_post_returns_whatever_is_answered() -> None:
 
 def test_a_post_ends() -> None:
     slow = Says(body=b"x" * 1000, drip=0.05, drips_head=True)
-    with serving({"/a": slow}) as server, pytest.raises(HttpError) as caught:
+    with serving({"/a": slow}) as server, pytest.raises(HttpError, match="took too long"):
         http.post(f"{server.url}/a", b"", seconds=0.4)
-
-    assert caught.value.status is None
 
 
 def test_credentials_come_from_files(tmp_path: Path) -> None:
