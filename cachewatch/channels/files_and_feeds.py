@@ -46,8 +46,7 @@ class OutputPlace:
     def path(self, **values: str) -> Path:
         """Return the absolute path with `values` in place of the fields; no value can lead to another folder."""
         safe = {name: file_name(value) for name, value in values.items()}
-        parts = [_FIELD.sub(lambda found: safe[found[1]], part) for part in Path(self.template).parts]
-        return Path(*parts).absolute()
+        return Path(self.template.format_map(safe)).absolute()
 
     def base_of(self, path: Path) -> Path:
         """Return the folder above all fields; the parent of `path` if `path` is elsewhere (the template changed)."""
@@ -56,8 +55,8 @@ class OutputPlace:
     def made(self) -> Iterator[Path]:
         """Yield the existing files whose paths fit the template, whoever wrote them."""
         template = str(Path(self.template).absolute())
-        pieces = [piece for piece in re.split(r"(\{[^{}]*\})", template) if piece]
-        shapes = (_SHAPES.get(each[1:-1], _PART) if each.startswith("{") else re.escape(each) for each in pieces)
+        pieces = enumerate(_FIELD.split(template))  # every second one is the name of a field
+        shapes = (_SHAPES.get(each, _PART) if number % 2 else re.escape(each) for number, each in pieces)
         shape = re.compile("".join(shapes))
         steps = _FIELD.sub("*", str(Path(template).relative_to(self.base)))
         for path in self.base.glob(steps):
