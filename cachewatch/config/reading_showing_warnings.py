@@ -57,13 +57,12 @@ def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
             context.note(node.at(location), detail["msg"])
         context.raise_mistakes()
         raise ConfigError(f"{node.file}: is not a valid configuration") from error
-    context.raise_mistakes()  # also those that break nothing, such as a repeated key
     # The digests of a subscription in another file would reveal what its environment contains.
     for name, subscription in config.subscriptions.items():
         path, theirs = subscription.match.environment, node.at(("subscriptions", name, "match", "environment"))
         if path and theirs.file != node.file and not folder_around(path, config.environment_folders):
             context.note(theirs, f"{path} is in none of the `environment_folders:`; the operator can add its folder")
-    context.raise_mistakes()
+    context.raise_mistakes()  # also those that break nothing, such as a repeated key
     return config
 
 
@@ -161,8 +160,6 @@ def _read_file(path: Path, context: ConfigContext, *, is_ours: bool) -> Mapping[
         if len(content) > _MOST_BYTES:
             raise ConfigError(f"is larger than {_MOST_BYTES // 2**20} MiB, the limit for a configuration")
         return _as_section(_Tree(path, context).read(content.decode("utf-8-sig")), context)
-    except Broken:
-        raise
     except UnicodeDecodeError as error:
         line, message = content[: error.start].count(b"\n") + 1, "is not UTF-8 text; save it as UTF-8"
     except yaml.YAMLError as error:

@@ -59,7 +59,7 @@ class ConfigNode(Struct, frozen=True, kw_only=True, dict=True):
         return node
 
 
-class Broken(ConfigError):
+class Broken(Exception):
     """A value is unusable; its mistakes are already recorded in the ConfigContext."""
 
 
