@@ -5,6 +5,7 @@ so no shell, user or repository can make git run a command, ask for a password, 
 process behind. Names from outside are passed through standard input or after `--end-of-options`.
 """
 
+import io
 import os
 import resource
 import select
@@ -19,6 +20,7 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 from shutil import which
+from threading import get_ident
 from time import monotonic
 from typing import Any, cast
 
@@ -103,7 +105,7 @@ MEMORY = 2**30  # for each git process, without the files that it maps: more tha
 Report = Callable[[str], None]  # gets each line of git's messages
 Settings = Iterable[tuple[str, str]]  # keys and values of git's configuration
 
-_running: set["Process"] = set()
+_running: dict["Process", int] = {}  # each with the thread that started it
 _handed_on: ContextVar[tuple[int, ...]] = ContextVar("handed_on", default=())
 
 
@@ -158,7 +160,7 @@ class Process(git.Git.AutoInterrupt):
 
     def end(self) -> int:
         """End git and the processes that it started, if they still run; close the pipes, and return the exit code."""
-        _running.discard(self)
+        _running.pop(self, None)
         process, self.proc = self.proc, None
         if process is not None:
             if process.poll() is None:
@@ -174,6 +176,17 @@ class Process(git.Git.AutoInterrupt):
         return self.status or 0
 
     _terminate = end  # type: ignore[assignment]  # GitPython calls this when the last reference is deleted
+
+
+class _Messages(io.FileIO):
+    """Git's messages as GitPython needs them: in lines of limited length, even if a server sends no line ends."""
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into `buffer`; return how many bytes. If it is filled without a line end, its last byte becomes one."""
+        count = super().readinto(buffer)
+        if count == len(buffer) and not {10, 13} & set(buffer):
+            buffer[-1] = 10
+        return count
 
 
 def _has_ended(process: "subprocess.Popen[bytes]", until: float) -> bool:
@@ -216,12 +229,18 @@ class Git(git.Git):
         self.largest_file, self.is_guarded = largest_file, guarded
 
     def execute(  # type: ignore[override]
-        self, command: Sequence[str], istream: Any = None, *, as_process: bool = False, **_: Any
+        self,
+        command: Sequence[str],
+        istream: Any = None,
+        *,
+        as_process: bool = False,
+        universal_newlines: bool = False,
+        **_: Any,
     ) -> Any:
         """Start git with the arguments that follow the first word of `command`; `istream` is its standard input.
 
-        If `as_process`, return the process. Else wait, and return what git prints, as text. Raises SourceError if git is
-        missing, or if it fails while this waits.
+        If `as_process`, return the process, with its messages as a text stream if `universal_newlines`. Else wait, and
+        return what git prints, as text. Raises SourceError if git is missing, or if it fails while this waits.
         """
         arguments = list(command)[1:]  # the first is what GitPython calls git
         if arguments != ["version"]:
@@ -245,7 +264,11 @@ class Git(git.Git):
             resource.prlimit(process.pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
         process.seconds = seconds
         if istream is not subprocess.PIPE:
-            _running.add(process)
+            _running[process] = get_ident()
+        if universal_newlines:
+            with process.proc.stderr as pipe:
+                messages = io.BufferedReader(_Messages(os.dup(pipe.fileno())))
+                process.proc.stderr = io.TextIOWrapper(messages, errors="replace")
         return process if as_process else self._output(process.listen()).decode().removesuffix("\n")
 
     def start(self, arguments: Iterable[str], stdin: Any = subprocess.PIPE) -> Process:
@@ -259,9 +282,9 @@ class Git(git.Git):
             stdin.seek(0)
             return self.start(arguments, stdin).listen(**limits)
 
-    def run(self, arguments: Iterable[str], *, report: Report | None = None) -> bytes:
-        """Run a git command and return what it prints; `report` is as in `listen`. Raises SourceError if it fails."""
-        return self._output(self.ask(arguments, report=report))
+    def run(self, arguments: Iterable[str]) -> bytes:
+        """Run a git command and return what it prints. Raises SourceError if it fails."""
+        return self._output(self.ask(arguments))
 
     def _output(self, result: GitResult) -> bytes:
         if result.code:
@@ -397,7 +420,33 @@ def init_repository(folder: Path, *, branch: str, form: str = "sha1") -> None:
     Repo.init(folder, expand_vars=False, bare=True, quiet=True, initial_branch=branch, object_format=form)
 
 
+class _Progress(git.RemoteProgress):
+    """Passes git's progress lines to `report`, and keeps the last of its other messages."""
+
+    def __init__(self, report: Report | None) -> None:
+        super().__init__()
+        self._report = report
+
+    def update(self, *_: Any) -> None:
+        if self._report and self._cur_line:
+            self._report(self._cur_line)
+
+    def line_dropped(self, line: str) -> None:  # noqa: ARG002
+        """Drop the oldest messages, so that no more than 100 are kept."""
+        del self.other_lines[:-100]
+
+
+@_without_variables()
 def clone(url: str, folder: Path, report: Report | None) -> None:
     """Make a bare clone of `url` at `folder`, if possible without file contents; `report` gets git's progress lines."""
-    options = ["--bare", "--filter=blob:none", *(["--progress"] if report else [])]
-    Git(what=url).run(["clone", *options, "--", url, str(folder)], report=report)
+    check_version()
+    progress: Any = _Progress(report)
+    try:
+        Repo.clone_from(url, folder, progress=progress, bare=True, filter="blob:none")
+    except GitError as error:
+        messages = "\n".join(progress.error_lines or progress.other_lines)
+        raise SourceError(f"{url}: {explain(messages)}") from error
+    finally:  # with Ctrl-C it has not ended yet
+        for process in tuple(_running):
+            if _running.get(process) == get_ident():
+                process.end()
