@@ -296,8 +296,7 @@ def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple
     words = ["cachewatch", "diff", before[:12], after[:12], "--repo", span.address]
     for key, patterns in {**dict(_patterns(match)), **(only or {})}.items():
         words += [f"--{_OPTIONS[key]}={pattern}" for pattern in patterns]
-    signs = {"+": "", "-": "!"}  # the marks of `changes:`, and those of `--kind`
-    words += [f"--kind={signs.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(stream.changes)]
+    words += [f"--kind={pattern}" for pattern in _kind_patterns(stream.changes)]
     return shlex.join(words)
 
 
@@ -310,6 +309,12 @@ def _kinds(changes: frozenset[Kind]) -> list[str]:
     return min([*ways, sorted(changes)], key=len)
 
 
+def _kind_patterns(changes: frozenset[Kind]) -> list[str]:
+    """Return arguments of `--kind` that select `changes`: `KIND` beyond the default ones, `!KIND` for one left out."""
+    signs = {"+": "", "-": "!"}
+    return [f"{signs.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(changes)]
+
+
 def _patterns(match: Match) -> list[tuple[str, tuple[str, ...]]]:
     return [(key, patterns) for key in _OPTIONS if (patterns := getattr(match, key))]
 
@@ -319,9 +324,9 @@ def in_a_row(failures: int) -> str:
     return "failed once" if failures == 1 else f"failed {failures} times in a row"
 
 
-def selection_of(match: Match, kinds: Iterable[Kind] = ()) -> Selection:
-    """Return the selection of a subscription or a silence; without `kinds`, it selects every kind."""
-    return select(**dict(_patterns(match)), kinds=sorted(kinds))
+def selection_of(match: Match, kinds: frozenset[Kind] | None = None) -> Selection:
+    """Return the selection of a subscription or a silence; `kinds=None` selects every kind."""
+    return select(**dict(_patterns(match)), kinds=() if kinds is None else _kind_patterns(kinds))
 
 
 class _CompiledSilence(Struct, frozen=True):
