@@ -260,7 +260,7 @@ def spec_texts(words: Iterable[str]) -> list[str]:
 
 
 class SpecCondition(Struct, frozen=True):
-    """One condition of a spec filter. For messages: the attribute (`what`), and its values in a signature."""
+    """A condition of a spec filter (`test`). Messages name the attribute `what` and its `values` in a signature."""
 
     what: str
     test: Callable[[str, Signature], bool]
@@ -309,7 +309,7 @@ class SpecPattern:
 
 
 def _compiler_condition(part: re.Match[str], text: str) -> tuple[int, SpecCondition]:
-    """Return the lowest index in LANGUAGES for the compiler in `part`, and its condition; `text` is for errors."""
+    """Return, for the compiler in `part`, the lowest index of its languages in LANGUAGES, and a condition on it."""
     languages = (part["languages"] or "c").split(",")
     if not set(languages) <= set(LANGUAGES):
         raise UsageError(

@@ -200,7 +200,7 @@ def _required(actions: Iterable[Action], own: EnvironmentState | None) -> _Neede
 
 
 def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:
-    """Yield versions to require so that their last builds can be copied, each with these builds."""
+    """Yield versions to require so that their last builds can be copied, with these: by `actions`, then by `own`."""
     for one in actions:
         yield from _by_version(one) if one.is_copy else ()
     for each in own.for_cause(Because.ENVIRONMENT_LAST_OTHER) if own is not None else ():
@@ -250,7 +250,7 @@ def _order(action: Action) -> tuple[object, ...]:
 
 
 def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has_environment: bool) -> Iterator[Fact]:
-    """Yield facts of `tags`, one for equal statements; omit new or gone `pins` and, if `has_environment`, turnover."""
+    """Yield facts on `tags`, one per wording; omit new or gone `pins` and, if `has_environment`, also turnover."""
     of_pins = {(StatementKind.TAG_REMOVED if pin.is_gone else StatementKind.TAG_ADDED, pin.tag) for pin in pins}
     same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag in tags:

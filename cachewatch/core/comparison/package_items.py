@@ -258,7 +258,7 @@ class _ItemsReader:
     def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
         """Return the story that `new` replaced `old` with another system or platform in all stacks, or None.
 
-        `own` is the class of the spec that is being added: of `old` if it is a class of removed specs, else of `new`.
+        `own` is a class of removed specs if `old` is being added to the items, and of added specs if `new` is.
         """
         if old is None or new is None or own not in _SYSTEM_CLASSES or old.target != new.target:
             return None

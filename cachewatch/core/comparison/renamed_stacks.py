@@ -193,7 +193,7 @@ def _is_rebuilt(one: Items) -> bool:
 
 
 def _losses(losses: Iterable[OwnedLoss], change: PackageChange, old: Mapping[Place, Place]) -> Iterator[OwnedLoss]:
-    """Yield `losses` with their old places, then the places in `old` (old: new) that were renamed without a loss."""
+    """Yield `losses` with their old places, then the other old places in `old`, which has the new place of each."""
     for one in losses:
         yield replace(one, was=tuple(place for place, new in old.items() if new == one.place))
     verdicts = {one.place: one.verdict for one in change.places}

@@ -385,7 +385,7 @@ def lines_of(digest: Digest, kind: StatementKind) -> list[tuple[Line, TagDigest]
 def _section(digest: Digest, words: Words, rows: Iterable[Row], *, name: str, heading: str, remark: str) -> Section:
     """Return a section of `rows`, of which equal ones of several tags become one row.
 
-    Tags are named, unless these are all: in the remark if all rows have the same tags, else in each row.
+    Tags are named, unless these are all of the digest: in `remark` if all rows have the same tags, else in each row.
     """
     alike = grouped(((row.package, row.change, row.where), row) for row in rows)
     # Readers who move to another snapshot do not lose the packages that the newest one lacks.

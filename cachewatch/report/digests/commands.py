@@ -34,7 +34,7 @@ def install_line(package: str, version: str, *, spec_hash: str = "") -> str | No
 
 
 def install_examples(examples: Iterable[Example], platform: str) -> str | None:
-    """Return the command to install `examples`, with what it must name; None if a shell could misread a name."""
+    """Return the command to install `examples` on `platform`; None if a shell could misread a name."""
     specs: dict[str, None] = {}
     for one in examples:
         values = [variant for variant in one.variants if "=" in variant]

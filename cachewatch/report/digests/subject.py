@@ -479,9 +479,9 @@ def lacking_only_for(statements: Iterable[Statement], words: Words, *, is_short:
 
 
 def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words, *, by_tags: bool = False) -> list[Clause]:
-    """Return clauses on `facts` of `digest` (or None).
+    """Return clauses on `facts`; `digest` is the one they are from, or None outside of digests.
 
-    A clause that lists packages has all facts of its kind, with `by_tags` only those of the same tags.
+    A clause that lists packages has all facts of its kind or, if `by_tags`, of its kind and tags.
     """
     groups: dict[object, list[Fact]] = {}
     for number_, fact in enumerate(each for one in facts for each in _by_past(one)):

@@ -236,7 +236,7 @@ def fuller_snapshots(digest: Digest) -> list[str]:
 
 
 def is_of_moving(action: Action, digest: Digest) -> bool:
-    """Tell whether `action` is to re-concretize, which all readers do who move to a new snapshot anyway."""
+    """Tell whether `action` is to re-concretize for a new snapshot, as all do who move there."""
     return action.because is Because.OTHER and action.tag in {tag for _, tag in newest_snapshots(digest)}
 
 
@@ -417,7 +417,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
 
 
 def _others_there(because: Because, own: Sequence[Resolution], count: int, tag: str, words: Words) -> str:
-    """Return a clause (key: `because`) that `tag` has other builds of `count` binaries; it names the binaries `own`."""
+    """Return a clause that `tag` has other builds of the `count` binaries `own`; `because` is its key in words.toml."""
     is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
     is_unsure = any(one.lacks_compiler for one in own)
     is_same = all(one.left is Nearest.EQUAL for one in own)
