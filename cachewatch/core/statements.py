@@ -159,7 +159,7 @@ class _Assignment:
                         yield head
 
     def _story(self, items: Items) -> Story:
-        """Return the first story that no removed or new stack explains; else the last, as surplus or an extra copy."""
+        """Return the first story of `items` that no removed or new stack explains; else the last one, as a copy."""
         told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self.new_stacks(items)}
         for story in items.stories:
             if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
@@ -550,7 +550,7 @@ def is_wanted(one: Statement | Line, wants: Wants) -> bool:
 
 
 def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None]:
-    """Return the part of `line` that `wants_line` accepts, and the rest (None: empty); only `members` are divided."""
+    """Return the part of `line` that `wants_line` accepts, and the rest (None: empty); only `line.members` are divided."""
     members = () if line.story.kind in BY_VERSION else line.members
     each = {items.kinds for items, _ in members}
     wanted = {kinds: wants_line(replace(line, kinds=kinds)) for kinds in each} if len(each) > 1 else {}

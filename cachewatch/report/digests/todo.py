@@ -212,7 +212,7 @@ def lacks(tag: ComparedTag) -> bool:
 
 
 def _removed_snapshots(digest: Digest) -> dict[str, str]:
-    """Return, by removed snapshot, the newest one left ("" if that is newer); {} if readers pin or should wait."""
+    """Return, by removed snapshot, the newest one left ("" unless that is older); {} if readers pin or should wait."""
     found = (one.statement for one in digest.assessment.facts if one.kind == StatementKind.TAG_REMOVED)
     names = {one.name: "".join(one.after) for one in found if one and is_snapshot(one.name)}
     return {} if digest.pinned or digest.assessment.is_waiting else names
@@ -417,7 +417,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
 
 
 def _others_there(because: Because, own: Sequence[Resolution], count: int, tag: str, words: Words) -> str:
-    """Return a clause that `tag` has other builds of the `count` binaries `own`; `because` is its key in words.toml."""
+    """Return a clause that `tag` has `count` other builds, which names the packages of `own`; `because` says why."""
     is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
     is_unsure = any(one.lacks_compiler for one in own)
     is_same = all(one.left is Nearest.EQUAL for one in own)
