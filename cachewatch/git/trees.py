@@ -356,7 +356,7 @@ def catalogue_of(repository: Repository, commit: str, others: Collection[str] = 
 
 
 def catalogues_of(repository: Repository, commits: Sequence[str]) -> Iterator[str | None]:
-    """Yield what `catalogue_of` returns for each of `commits`; files of several are read together, which is faster."""
+    """Yield, for each of `commits`, the id of the catalogue's tree, or None if it has no documents."""
     for start in range(0, len(commits), _REVISIONS_AT_ONCE):
         some = commits[start : start + _REVISIONS_AT_ONCE]
         _locate(repository, [commit for commit in some if not stored_catalogue(repository, commit)])

@@ -94,7 +94,7 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     still_missing: tuple[str, ...] = ()  # packages of snapshots before the base that the new snapshot still lacks
 
     def outdated(self, *, is_wait_over: bool) -> tuple[str, ...]:
-        """Return packages of which lock files may name builds that are gone, except versions that upgrades replaced.
+        """Return packages of which lock files may name builds that are gone; replaced versions do not count.
 
         `is_wait_over` tells whether readers had to wait until this digest.
         """

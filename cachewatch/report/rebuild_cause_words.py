@@ -36,7 +36,7 @@ def _alike(items: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T
 
 
 def in_words(causes: Sequence[Cause]) -> str:
-    """Return equal changes (`causes`) in one or several packages as one text; compilers get their languages."""
+    """Return one text for `causes`, the same change in one or several packages: `gcc (c, cxx) 13.2.0 -> 14.2.0`."""
     compiled = {f"{one.package} ({', '.join(one.languages)})" if one.languages else one.package for one in causes}
     return _said("said", causes[0], first_few(sorted(map(safe, compiled))), len(compiled), words())
 

@@ -193,7 +193,7 @@ def _newest(source_health: SourceHealth) -> datetime | None:
 
 
 def longest_pause(repository: Repository, newest: Revision, stale_after: timedelta) -> timedelta:
-    """Return the longest usual time between commits, from the last ten with dates; `stale_after` if one alone has."""
+    """Return how long no commit is usual, by up to ten commits before `newest`; `stale_after` if these are too few."""
     times = (each.time for each in back_from(repository, newest.commit))
     known = sorted(islice((time for time in times if time is not None and time != LATEST), 10))
     intervals = sorted(b - a for a, b in pairwise(known))

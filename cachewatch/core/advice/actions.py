@@ -453,7 +453,7 @@ def _older_in(package: str, version: str, systems: Iterable[tuple[str, str, Plac
 
 
 def _fell_from(line: Line) -> str:
-    """Return the oldest version before a downgrade that is newer than all versions afterwards; "" if there is none."""
+    """Return the lowest version that a downgrade left and that is above all versions it led to; "" if there is none."""
     left = newest({after for _, after in line.story.pairs} or {""})
     newer = (before for before, _ in line.story.pairs if before and (is_newer(before, left) or not left))
     return min(newer, key=version_key, default="")

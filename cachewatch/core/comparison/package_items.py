@@ -416,7 +416,7 @@ class _ItemsReader:
     def _story_of(self, judged: PlaceChange, had: Set[str] | None, has: Set[str] | None) -> Story | None:
         """Return the story of the place `judged` that explains why a spec left or joined it; None if it has none.
 
-        `had` and `has` are the versions of the spec before and after; None if the spec is not in the place then.
+        `had` and `has` are the versions in the record of the spec before and after; None if the place lacks the spec.
         """
         kind = STATEMENT_OF[judged.verdict]
         lost, gained = (had or frozenset()) - set(judged.after), (has or frozenset()) - set(judged.before)

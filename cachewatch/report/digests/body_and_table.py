@@ -180,7 +180,7 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
 
 
 def _rest(digest: Digest) -> list[tuple[TagDigest, Statement]]:
-    """Return statements only counted, with tags; none on new snapshots with turnover, no news on silenced packages."""
+    """Return statements that the digest only counts, with their tags; none on silenced packages or replaced snapshots."""
     snapshots, turned_over = (
         {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == kind for tag in one.tags}
         for kind in ("snapshot", StatementKind.TURNOVER)
