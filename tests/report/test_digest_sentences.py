@@ -431,7 +431,7 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
         back = returned("bzip2", of=1, before=("2026-11-20", "2026-11-27"), name="bzip2", exceptions=("bzip2",))
         assert "does not list" not in mail(digest_of(replace(tag, statements=(*tag.statements, back)), silenced=()))[1]
     newest, kept, narrow = record(1, versions=["1.1"]), record(2), record(3, variants=["+cuda"])
-    need, keep = "But if you need zlib 1.0 with +cuda", "keep it where it is installed (stacks: see below)."
+    need, keep = "But if you need zlib 1.0 with +cuda", "keep it where it is installed. "
     curl, none = Packages(curl=[record(5)]), Packages()
     for newer, kind, says, lost in (
         ([newest], "downgraded", "DOWNGRADED zlib", none),
@@ -443,6 +443,17 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
         _, body = mail(digest_of(tag, silenced=()))
         assert says in body
         assert "Routine In fewer configurations: zlib (1.0 no longer with +cuda anywhere)." in body
+    two = [
+        record(2, stacks=["e4s", "ml"]),
+        *(record(n, variants=["+cuda"], stacks=[s]) for n, s in ((3, "e4s"), (4, "ml"))),
+    ]
+    tag = week(
+        tmp_path / "here",
+        {"zlib": two},
+        {"zlib": two[:2], "ninja": [record(5)]},
+        selection=Selection(kinds=Globs(["package-added"])),
+    )
+    assert f"{need} in ml (still built elsewhere), {keep}" in mail(digest_of(tag, silenced=()))[1]
 
 
 def test_of_several_sources_each_is_named(tmp_path: Path) -> None:

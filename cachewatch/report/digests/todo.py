@@ -27,7 +27,7 @@ from cachewatch.report.digest_and_message_values import Digest, TagDigest, newes
 from cachewatch.report.digests.body_and_table import lacked, lines_of, tag_name
 from cachewatch.report.digests.subject import day_of, is_rebuilt_again
 from cachewatch.report.environment_words import binaries_said
-from cachewatch.report.words import MOST_NAMES, and_more, change_of_values, listed, names, outside
+from cachewatch.report.words import MOST_NAMES, and_more, change_of_values, listed, names, outside, stacks_named
 from cachewatch.report.words_file import Words
 
 _MOST_OPEN = 25  # names that no table lists
@@ -93,7 +93,10 @@ def _narrowed(digest: Digest, words: Words) -> str:
             for key, is_left in (("narrowed", False), ("narrowed_here", True)):
                 own = [one for one in line.story.after if (one in line.story.remaining) is is_left]
                 values = and_more(own, words).split(", ")
-                names |= {words.say("todo", key, spec=spec, values=" or ".join(values))} if own else set()
+                stacks = stacks_named(line.stacks)
+                names |= (
+                    {words.say("todo", key, spec=spec, values=" or ".join(values), stacks=stacks)} if own else set()
+                )
     return words.say("todo", "but_narrowed", len(names), names=listed(sorted(names), words)) if names else ""
 
 
