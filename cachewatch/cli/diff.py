@@ -331,7 +331,7 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, output: str | None) -> Format:
-    """Return what to keep of a package, and the writer, for the format `name` (or "stat"); if `is_all`, all is listed."""
+    """Return what to keep of a package, and the writer, for format `name` (or "stat"); list all if `is_all`."""
     if name in ("json", "jsonl"):
         return package_json, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
     if name == "csv":

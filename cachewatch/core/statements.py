@@ -550,7 +550,7 @@ def is_wanted(one: Statement | Line, wants: Wants) -> bool:
 
 
 def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None]:
-    """Return the part of `line` that `wants_line` accepts, and the rest (None: empty); only `line.members` are divided."""
+    """Divide `line.members` into those that `wants_line` accepts and the rest; return two lines (None: empty)."""
     members = () if line.story.kind in BY_VERSION else line.members
     each = {items.kinds for items, _ in members}
     wanted = {kinds: wants_line(replace(line, kinds=kinds)) for kinds in each} if len(each) > 1 else {}

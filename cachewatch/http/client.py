@@ -93,9 +93,9 @@ class Client:
     ) -> Answer:
         """Return the answer of `url` if its status is 200 or in `expected`. Raises HttpError otherwise.
 
-        Raises TooLarge if the answer has more than `size` bytes (None: the client's limit). Credentials are sent only to the server of
-        `url`. Neither `named_by`, the URL that supplied `url` ("": none), nor a redirect may lead from the internet to
-        private networks.
+        Raises TooLarge if the answer has more than `size` bytes (None: the client's limit). Credentials are sent only
+        to the server of `url`. Neither `named_by`, the URL that supplied `url` ("": none), nor a redirect may lead from
+        the internet to private networks.
         """
         check_url(url)
         limits, begun = self._limits, time.monotonic()

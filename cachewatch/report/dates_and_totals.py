@@ -73,7 +73,7 @@ def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
 
 
 def total(report: Report, wants: Wants) -> str:
-    """Return the last line of a report on kinds that `wants` accepts: `2 of 5 packages changed; their specs: 9 -> 9`."""
+    """Return the last line of a report on kinds that `wants` accepts: `2 of 5 packages changed; specs: 9 -> 9`."""
     lines = [(one.kind, line) for one in report.statements for line in chosen_lines(one, wants)]
     came, went = _shares((kind, line.counts) for kind, line in lines)
     plus, minus = f"+{came.total():,}", f"-{went.total():,}"

@@ -27,7 +27,7 @@ def changed_facts(change: PackageChange) -> tuple[str, Mapping[str, Delta]] | No
 
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:
-    """Return the report of `changeset` with the events that `asked` wants, and with the changed facts of each package."""
+    """Return the report of `changeset` with the events that `asked` wants and the changed facts of each package."""
     facts = {package: found for taken in changeset.collected() for package, found in taken or ()}
     return replace(changeset.report.about(asked.wants), facts=facts)
 

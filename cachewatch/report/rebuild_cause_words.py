@@ -123,7 +123,7 @@ def reason_lines(statement: Statement, most: int) -> list[str]:
     return lines
 
 
-def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
+def cause_rows(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
     """Return causes as rows for templates, most specs first; a count is 0 if all specs are counted for other causes."""
     package_of = {one.spec.hash: one.spec.name for one in explained}
     rows = [
@@ -140,7 +140,7 @@ def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
 def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
     """Yield the number of rebuilt specs, followed by `what`, and then each cause with its number of specs."""
     yield f"{number(len(explained), 'spec')} {what}:"
-    groups = grouped(explained)
+    groups = cause_rows(explained)
     for one in groups[:MOST_CAUSES]:
         yield f"  {format(one['count'], ',') if one['count'] else 'also':>6}  {one['cause']}"
         yield f"          {first_few(one['packages'])}"

@@ -26,7 +26,7 @@ from cachewatch.report import dates_and_totals, words
 from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.diff_blocks_and_colours import Requested
 from cachewatch.report.diff_formats_and_alike_tags import grouped_reports
-from cachewatch.report.rebuild_cause_words import grouped
+from cachewatch.report.rebuild_cause_words import cause_rows
 from cachewatch.report.words import number
 from cachewatch.report.words_file import entries
 from cachewatch.runtime.files_and_locks import read_inside, shipped_template
@@ -240,7 +240,7 @@ def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iter
     for group in grouped_reports(changesets, asked):
         yield render("changes.md.j2", told=group).encode()
         if group.causes is not None:
-            yield render("causes.md.j2", causes=grouped(group.causes)).encode()
+            yield render("causes.md.j2", causes=cause_rows(group.causes)).encode()
 
 
 MOST_ROWS = 1000  # of a section: browsers take no pleasure in more

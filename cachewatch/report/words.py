@@ -315,7 +315,7 @@ def _compilers(values: Sequence[str]) -> str:
 
 
 def other_values(one: Statement, own: Words, noun: tuple[str, str], most: int = MOST_NAMES) -> str:
-    """Return up to `most` other changes of values in `one`: `gcc 13 -> 14 for 4 specs of zlib`; `noun` is (spec, specs)."""
+    """Return up to `most` other changes of values in `one`: `gcc 13 -> 14 for 4 specs of zlib`, with `noun` for specs."""
     return first_of([other_value(each, own, noun, most) for each in one.effects if each.attribute], most, by="; ")
 
 

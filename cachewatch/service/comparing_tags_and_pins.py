@@ -229,7 +229,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return TagNews(tag, name, reported.report.suspicion if is_touched and not is_hidden else "", silencing.silenced)
 
     def _left_after(self, tag: str) -> str:
-        """Return the newest snapshot left of the series of `tag`, or else its branch; "" if `tag` was not the newest."""
+        """Return the newest snapshot left of the series of `tag`, else its branch; "" if `tag` was not the newest."""
         there, branch = tags_of(self.repository, self.newest).ids, tag_names.series(tag) or ""
         snapshots = (name for name in there if tag_names.is_snapshot(name) and tag_names.series(name) == branch)
         left = max(snapshots, key=version_key, default=branch)

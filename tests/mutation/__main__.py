@@ -87,7 +87,7 @@ def _try_all(chosen: list[Mutant], reached: Reach, seconds: float, trees: list[T
 
 def _try(mutant: Mutant, reached: Reach, most: float, free: "SimpleQueue[Tree]") -> Row:
     """Run the tests that a change may concern until one fails."""
-    tests = reached.tests(mutant)
+    tests = reached.concerning(mutant)
     sums = accumulate(reached.seconds[test] for test in tests)
     tests = [test for test, seconds in zip(tests, sums, strict=True) if seconds <= most] or tests[:1]
     tree, begun = free.get(), time.monotonic()

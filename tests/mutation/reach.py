@@ -35,7 +35,7 @@ class Reach:
     seconds: dict[str, float]
     lines: dict[str, dict[str, list[str]]]  # module -> line -> tests
 
-    def tests(self, mutant: Mutant) -> list[str]:
+    def concerning(self, mutant: Mutant) -> list[str]:
         """Return the tests that a change may concern: first those that are fast and have much to do with its module."""
         lines = self.lines.get(str(mutant.path), {})
         depth = Counter(test for tests in lines.values() for test in tests)

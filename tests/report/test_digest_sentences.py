@@ -325,6 +325,13 @@ def test_sentences_name_the_tag_of_several_that_they_are_about(tmp_path: Path) -
         "v1.0: 2 binaries of zlib rebuilt; it is not known why."
     )
 
+    alike = ({"tau": [record(n)]} for n in (1, 2))
+    repository = history(tmp_path / "b.git", *(catalogue(each) | catalogue(each, "v1.0") for each in alike))
+    branch, version = (read(repository, selection=Selection(tags=Globs([tag]))) for tag in ("develop", "v1.0"))
+    since = replace(version.report, before=replace(version.report.before, tag="v0.9"))
+    body = mail(digest_of(branch, replace(version, report=since), silenced=()))[1]
+    assert body.count("1 binary of tau rebuilt") == 1
+
 
 def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Path) -> None:
     """An older version that was removed alone, some builds of one that stays, and what no stack builds any more."""

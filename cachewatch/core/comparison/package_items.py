@@ -653,7 +653,7 @@ class _ItemsReader:
         return tuple(value for value in values if value in has["variants"] or value in has["compilers"])
 
     def _builds_in(self, signature: Signature, *, is_before: bool) -> Set[Signature]:
-        """Return the builds, without stacks, of its versions that the places of `signature` have or had (`is_before`)."""
+        """Return builds (without stacks) of its versions that the places of `signature` have or had (`is_before`)."""
         side = self._change.specs_before if is_before else self._change.specs_after
         alike = (one for one in side.counts if one.versions == signature.versions)
         return {replace(one, stacks=()) for one in alike if not one.places.isdisjoint(signature.places)}

@@ -149,7 +149,7 @@ def report_lines(report: WhyReport) -> Iterator[str]:
 
 def report_markdown(report: WhyReport) -> bytes:
     """Return a report as Markdown."""
-    groups = cause_words.grouped(report.counted)
+    groups = cause_words.cause_rows(report.counted)
     counted, rest = groups[: cause_words.MOST_CAUSES], [one["count"] for one in groups[cause_words.MOST_CAUSES :]]
     return render(
         "causes/why.md.j2",

@@ -40,7 +40,7 @@ _FEW_STACKS = 3
 _LONGEST_TAG = 48
 # Statements of which a snapshot's sentence has the clauses; those of whole tags have sentences of their own.
 _CLAUSES = (StatementKind.DOWNGRADED, StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED)
-_NAME_TAGS = (StatementKind.TAG_REMOVED, StatementKind.TAG_ADDED, "suspicious.elsewhere")
+_NAME_TAGS = (StatementKind.TAG_REMOVED, StatementKind.TAG_ADDED, "snapshot", "suspicious.elsewhere")
 # Routine, unless they are why binaries of an environment are missing.
 _PRUNES = (StatementKind.PRUNE, StatementKind.PRUNED)
 _CAUSES = (*OF_REBUILDS, *_PRUNES)
@@ -92,12 +92,13 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
             sentences[last_of[tags]] += f" {clause.said}"
             continue
         is_pin_apart = digest.pinned and not all(is_snapshot(tag.tag) for tag in tags)
-        said = _said(clause, digest, words, is_named=bool(is_pin_apart))
-        sentences.append(_snapshot(digest, clause, words) if clause.kind == "snapshot" else said)
+        said = _snapshot(digest, clause, words) if clause.kind == "snapshot" else clause.said
+        names_tags = not {clause.kind, clause.path}.isdisjoint(_NAME_TAGS)
+        sentences.append(said if names_tags else _of_tags(said, tags, digest, words, is_named=bool(is_pin_apart)))
         last_of[tags] = len(sentences) - 1
     if any(one.because in ENVIRONMENT for one in digest.assessment.due) or is_rebuilt_again(digest):  # and this is why
         causes = [one for one in _quiet(digest) if one.kind in _CAUSES]
-        sentences += [_said(one, digest, words) for one in clauses_of(digest, causes, words, by_tags=True)]
+        sentences += _sentences(digest, causes, words)
     change = digest.environment
     for key, found in (("restored_said", change.restored), ("came_said", change.added)) if change else ():
         names = and_more([f"{one.need.package} {one.need.version}".strip() for one in found], words)
@@ -114,16 +115,17 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
     return sentences
 
 
-def _said(clause: Clause, digest: Digest, words: Words, *, is_named: bool = False) -> str:
-    """Return the sentence of `clause`, with its tags before it if the digest has others, too, or if `is_named`."""
-    tags = clause.first.tags
-    if (
-        not tags
-        or not {clause.kind, clause.path}.isdisjoint(_NAME_TAGS)
-        or not (is_named or len(tags) < _standing(digest))
-    ):
-        return clause.said
-    return f"{' and '.join(tag_name(digest, tag.source, tag.tag, words) for tag in tags)}: {clause.said}"
+def _of_tags(said: str, tags: Collection[ComparedTag], digest: Digest, words: Words, *, is_named: bool = False) -> str:
+    """Return the sentence `said` with its `tags` before it if the digest has others, too, or if `is_named`."""
+    names = list(dict.fromkeys(tag_name(digest, tag.source, tag.tag, words) for tag in tags))
+    return f"{' and '.join(names)}: {said}" if names and (is_named or len(names) < _standing(digest)) else said
+
+
+def _sentences(digest: Digest, facts: Iterable[Fact], words: Words) -> list[str]:
+    """Return the sentences on `facts`, with tags if the digest has several; what several tags share is said once."""
+    clauses = clauses_of(digest, facts, words, by_tags=True)
+    alike = grouped((clause.said, tag) for clause in clauses for tag in clause.first.tags)
+    return [_of_tags(said, alike.get(said, ()), digest, words) for said in dict.fromkeys(one.said for one in clauses)]
 
 
 def _open_losses(digest: Digest) -> list[Fact]:
@@ -180,7 +182,7 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
 
 
 def _rest(digest: Digest) -> list[tuple[TagDigest, Statement]]:
-    """Return statements that the digest only counts, with their tags; none on silenced packages or replaced snapshots."""
+    """Return tags and statements that the digest only counts; none on silenced packages or replaced snapshots."""
     snapshots, turned_over = (
         {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == kind for tag in one.tags}
         for kind in ("snapshot", StatementKind.TURNOVER)
@@ -236,8 +238,7 @@ def _quiet(digest: Digest) -> list[Fact]:
 
 def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
     """Return sentences on facts that need no action, except those with which a sentence in `above` ends."""
-    clauses = clauses_of(digest, [*_harmless_stacks(digest), *_quiet(digest)], words, by_tags=True)
-    sentences = [_said(one, digest, words) for one in clauses]
+    sentences = _sentences(digest, [*_harmless_stacks(digest), *_quiet(digest)], words)
     texts = [said for said in sentences if not any(each.endswith(said) for each in above)]
     others = {package for _, one in _rest(digest) if not _is_quiet(one) for package in one.packages}
     others -= {package for tag in digest.tags for package in tag.silenced}  # which are counted by themselves

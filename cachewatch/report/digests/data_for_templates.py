@@ -236,10 +236,12 @@ class _Maker(Struct, frozen=True):
         first = max(tags, key=lambda tag: (bool(tag.report.packages.before), len(self._examples(tag))), default=None)
         examples = list(self._examples(first)) if first else []
         platforms = {platform_of(one) for one in examples}
-        is_harmless = len(platforms) == 1 and install_examples(examples, *platforms)
-        if is_pressing or (assessment.environment and assessment.actions) or not is_harmless:
+        if is_pressing or (assessment.environment and assessment.actions) or len(platforms) != 1:
             return {"install": None, "install_more": 0}
         examples = _of_one_machine(examples, *platforms)
+        command = install_examples(examples, *platforms)
+        if command is None:
+            return {"install": None, "install_more": 0}
         rest = {package for tag in self._digest.tags for package in tag.installable} - {one.package for one in examples}
         others = sorted({target_of(one) for one in examples} - {""})
         having = [tag for tag in tags if {*examples} <= {*self._examples(tag)}]
@@ -249,7 +251,7 @@ class _Maker(Struct, frozen=True):
         )
         where = f"  # {', '.join(filter(None, parts))}" if any(parts) else ""
         return {
-            "install": f"{install_examples(examples, *platforms)}{where}",
+            "install": f"{command}{where}",
             "install_more": len(rest) if self._digest.environment is None else 0,  # of an environment, nobody counts
         }
 

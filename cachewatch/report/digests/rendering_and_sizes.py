@@ -185,7 +185,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
         return {**self.head, "digest": shown, "is_cut": is_cut, "attachment": None, **more}
 
     def _mail(self, table: Attachment | None, *, is_short: bool) -> tuple[str, Data]:
-        """Return the HTML of the mail, cut to the size limit (half of it if `is_short`), and the data that it was made of."""
+        """Return the HTML of the mail, cut to the size limit (half of it if `is_short`), and the data in this HTML."""
         budget = self.max_html // 2 if is_short else self.max_html
         html, shown = "", Data()
         forms = (replace(form, rows=min(form.rows, self.digest.rows)) for form in _STEPS[-2 if is_short else 0 :])

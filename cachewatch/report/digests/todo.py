@@ -91,12 +91,9 @@ def _narrowed(digest: Digest, words: Words) -> str:
         if line.package not in silenced:
             spec = " ".join((safe_name(line.package), and_more(line.story.before, words))).rstrip()
             for key, is_left in (("narrowed", False), ("narrowed_here", True)):
-                own = [one for one in line.story.after if (one in line.story.remaining) is is_left]
-                values = and_more(own, words).split(", ")
-                stacks = stacks_named(line.stacks)
-                names |= (
-                    {words.say("todo", key, spec=spec, values=" or ".join(values), stacks=stacks)} if own else set()
-                )
+                if own := [one for one in line.story.after if (one in line.story.remaining) is is_left]:
+                    values = " or ".join(and_more(own, words).split(", "))
+                    names.add(words.say("todo", key, spec=spec, values=values, stacks=stacks_named(line.stacks)))
     return words.say("todo", "but_narrowed", len(names), names=listed(sorted(names), words)) if names else ""
 
 
