@@ -115,7 +115,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 def without_moments(text: str) -> str:
     """Leave out when it was made and its source was asked, which is all that may differ."""
     text = re.sub(r'^Date: .*$|(?<="created": ")[^"]*|(?<="created":")[^"]*', "", text, flags=re.MULTILINE)
-    text = re.sub(r'(?<="checked": ")[^"]*|(?<="checked":")[^"]*', "", text)
+    text = re.sub(r'(?<="checked": ")[^"]*|(?<="checked":")[^"]*|(?<=, written )[^<]* UTC(?= by cachewatch)', "", text)
     return text.replace("\r\n", "\n")
 
 
