@@ -93,14 +93,13 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     silenced: frozenset[str] = frozenset()  # packages of which a silence hides something
     still_missing: tuple[str, ...] = ()  # packages of snapshots before the base that the new snapshot still lacks
 
-    def outdated(self, *, is_wait_over: bool) -> tuple[str, ...]:
-        """Return packages of which lock files may name builds that are gone; replaced versions do not count.
+    def outdated(self, *, is_wait_over: bool) -> list[tuple[str, frozenset[str]]]:
+        """Return packages, with stacks, of which lock files may name builds that are gone, but no replaced versions.
 
         `is_wait_over` tells whether readers had to wait until this digest.
         """
         args = self.report.tag, self.statements, self.rest, self.silenced
-        found = outdated_packages(*args, is_wait_over=is_wait_over)
-        return () if base_of(self.report) else tuple(sorted({*found}))
+        return [] if base_of(self.report) else [*outdated_packages(*args, is_wait_over=is_wait_over)]
 
 
 class Silenced(Struct, frozen=True):
@@ -163,7 +162,7 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
                     since=(report.before.time or "")[:10],
                     day=newest_day(report),
                     statements=tag.statements,
-                    outdated=tag.outdated(is_wait_over=known.was_waiting),
+                    outdated=tuple(sorted({name for name, _ in tag.outdated(is_wait_over=known.was_waiting)})),
                     is_incomplete=bool(tag.unreadable) or bool(report.losses),
                 )
                 for tag, report in ((tag, tag.report) for tag in self.tags)

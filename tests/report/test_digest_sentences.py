@@ -209,7 +209,7 @@ def test_old_versions_that_stay_in_other_stacks_are_told(tmp_path: Path) -> None
         _, body = mail(digest_of(read(repository)))
         assert f"UPGRADED{', no stack has the old version' * (n == 2)} zlib {row}" in body
     _, body = mail(digest_of(read(history(tmp_path / "both.git", states[0], states[2]))))
-    assert " (zlib 1.1, zlib 1.2). UPGRADED" in body
+    assert " (zlib 1.1, zlib 1.2 in cray and e4s). UPGRADED" in body
     assert "1.1 -> 1.3, 1.2 -> 1.3 (1.1 stays in 2 other stacks)" in body
 
 
@@ -347,7 +347,7 @@ def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Pat
         rendered, body = mail(digest_of(week(tmp_path / name, {"zlib": before}, {"zlib": after}), silenced=()))
         assert " ".join(body.split()).startswith(rendered.advice)  # what an inbox shows beside the subject
         older = (
-            ". Before the next install, re-concretize lock files made against develop before 2 June (zlib 1.0)."
+            ". Before the next install, re-concretize lock files made against develop before 2 June (zlib 1.0 in e4s)."
             if name == "retired"
             else "; re-concretize older lock files before the next install."
         )
@@ -443,7 +443,7 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
     for newer, kind, says, lost in (
         ([newest], "downgraded", "DOWNGRADED zlib", none),
         ([], "package-added", f"install. {need} (no longer built), {keep}", none),
-        ([], "gone", f"(zlib). {need} (no longer built), {keep}", curl),
+        ([], "gone", f"(old builds of zlib in e4s). {need} (no longer built), {keep}", curl),
     ):
         sides = {"zlib": [*newer, kept, narrow]} | lost, {"zlib": [kept], "ninja": [record(4)]}
         tag = week(tmp_path / kind, *sides, selection=Selection(kinds=Globs([kind])))

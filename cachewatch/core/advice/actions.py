@@ -73,7 +73,7 @@ def still_to_do(task: Action, known: Known, tags: Iterable[ComparedTag] = ()) ->
             is_pruned = any(one.kind is StatementKind.PRUNE for one in tag.statements)
             if task.because is Because.OLD_BUILDS and is_pruned:  # until then, Spack may have reused them
                 task = replace(task, because=Because.PRUNED_BUILDS, name=tag.day, since="")
-            old = replaced_versions(tag.tag, tag.statements, is_wait_over=known.was_waiting)
+            old = [one for one, _ in replaced_versions(tag.tag, tag.statements, is_wait_over=known.was_waiting)]
             outdated = dict(task.outdated) | dict.fromkeys(tag.outdated, tag.day)
             task = replace(task, others=tuple(dict.fromkeys((*task.others, *old))), outdated=tuple(outdated.items()))
         return task
@@ -137,10 +137,12 @@ def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ..
     return tuple(sorted(back))
 
 
-def replaced_versions(tag: str, statements: Collection[Statement], *, is_wait_over: bool) -> Iterator[str]:
+def replaced_versions(
+    tag: str, statements: Collection[Statement], *, is_wait_over: bool
+) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield each old version (`hdf5 1.14.5`) of which a place in `tag`, upgraded or pruned, has no specs any more.
 
-    Versions of a package that was lost and is back are left out, unless readers had to wait until now (`is_wait_over`).
+    With it come the stacks of such places, or none if these are all that have the package. Versions of a package that was lost and is back are left out, unless readers had to wait until now (`is_wait_over`).
     """
     for one in statements:
         for line in one.lines if one.kind in _BY_OLD_VERSION else ():
@@ -148,7 +150,8 @@ def replaced_versions(tag: str, statements: Collection[Statement], *, is_wait_ov
             old = story.replaced if one.kind is StatementKind.UPGRADED else story.before if is_gone else ()
             if is_wait_over or not was_lost(line, tag, statements):
                 gone = old if is_gone else set(old) - story.still_there
-                yield from (f"{line.package} {version}" for version in old if version in gone)
+                where = frozenset() if len(line.stacks) == story.of_stacks else line.stacks
+                yield from ((f"{line.package} {version}", where) for version in old if version in gone)
 
 
 def outdated_packages(
@@ -158,8 +161,8 @@ def outdated_packages(
     silenced: Collection[str],
     *,
     is_wait_over: bool,
-) -> Iterator[str]:
-    """Yield packages whose builds in lock files may be gone, except for what `replaced_versions` yields.
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield packages whose builds in lock files may be gone, with the stacks, but not what `replaced_versions` yields.
 
     Losses that readers must know about are left out, because they have actions of their own. `hidden` are statements
     that are not reported; in these, packages in `silenced` do not count. `is_wait_over`: see `replaced_versions`.
@@ -177,7 +180,7 @@ def outdated_packages(
             is_left = line.counts.without_stack > line.counts.never_built and not is_upgrade
             is_outdated = is_left or (line.counts.vanished and is_replaced)
             if is_outdated and line.package not in missed and not was_lost(line, tag, returned):
-                yield line.package
+                yield line.package, line.stacks
 
 
 def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:

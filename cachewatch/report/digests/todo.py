@@ -1,7 +1,8 @@
 """Put into words what readers should do, the beginning of every digest; core/advice decides what that is."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -19,7 +20,7 @@ from cachewatch.core.advice.verbs_and_reasons import (
     key_of,
 )
 from cachewatch.core.escaping_and_mentions import is_shell_word, safe, safe_name
-from cachewatch.core.kinds_and_specs import LossClass
+from cachewatch.core.kinds_and_specs import LossClass, grouped
 from cachewatch.core.names_and_layouts import is_snapshot, series
 from cachewatch.core.statement_kinds import StatementKind, lost_packages
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
@@ -249,8 +250,8 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
     if key == "unless" and rebuilt and not old and len(cases) == 1:
         return words.text("todo", "unless_rebuilt")
     below = words.text("todo", "unless_below")
-    named = [and_more(old, words, MOST_NAMES) if len(old) <= MOST_NAMES + 1 else below] if old else []
-    named += [and_more(rebuilt, words, MOST_NAMES if len(rebuilt) <= MOST_NAMES + 1 else 1)] if rebuilt else []
+    named = [_in_stacks(old, words) if len(old) <= MOST_NAMES + 1 else below] if old else []
+    named += [words.say("todo", "unless_builds", packages=_in_stacks(rebuilt, words))] if rebuilt else []
     tags = {safe(tag.report.tag) for tag in _same_tags(digest)}
     return words.say(
         "todo",
@@ -273,12 +274,11 @@ def cases_of(digest: Digest, words: Words) -> list[str]:
     if old:
         tags = {safe(tag.report.tag) for tag in _same_tags(digest)}
         from_tag = words.say("todo", "from_tag", tag=min(tags)) if len(tags) == 1 else ""
-        cases.append(
-            words.say("todo", "unless_old" if len(old) == 1 else "unless_olds", names=old[0], from_tag=from_tag)
-        )
+        case = "unless_old" if len(old) == 1 else "unless_olds"
+        cases.append(words.say("todo", case, names=_in_stacks(old, words), from_tag=from_tag))
     if rebuilt:
         case = "unless_build_too" if old else "unless_build"
-        cases.append(words.say("todo", case, packages=and_more(rebuilt, words, 2), day=_last_day(digest)))
+        cases.append(words.say("todo", case, packages=_in_stacks(rebuilt, words, 2), day=_last_day(digest)))
     return cases
 
 
@@ -287,14 +287,36 @@ def _same_tags(digest: Digest) -> list[TagDigest]:
     return [tag for tag in digest.tags if tag.report.before.tag == tag.report.after.tag]
 
 
-def _old_and_rebuilt(digest: Digest) -> tuple[list[str], list[str]]:
-    """Return two lists of what is gone or may be pruned: replaced versions (`zlib 3.3.1`), and rebuilt packages."""
+def _old_and_rebuilt(digest: Digest) -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
+    """Return what is gone or may be pruned, with the stacks: replaced versions (`zlib 3.3.1`), and packages.
+
+    A version has no stacks if all that have its package replaced it.
+    """
     own, is_wait_over = _same_tags(digest), digest.assessment.is_wait_over
-    rebuilt = {package for tag in own for package in tag.outdated(is_wait_over=is_wait_over)}
-    old = (replaced_versions(tag.report.tag, tag.statements, is_wait_over=is_wait_over) for tag in own)
-    # The name of a rebuilt package says more than an old version of it.
-    named = [one for those in old for one in those if one.rpartition(" ")[0] not in rebuilt]
-    return [safe(one) for one in named], sorted(rebuilt)
+    packages = grouped(one for tag in own for one in tag.outdated(is_wait_over=is_wait_over))
+    versions = grouped(
+        one
+        for tag in own
+        for one in replaced_versions(tag.report.tag, tag.statements, is_wait_over=is_wait_over)
+        # The name of a rebuilt package says more than an old version of it.
+        if one[0].rpartition(" ")[0] not in packages
+    )
+    old, rebuilt = (
+        {name: frozenset().union(*stacks) if all(stacks) else frozenset() for name, stacks in found.items()}
+        for found in (versions, packages)
+    )
+    return old, dict(sorted(rebuilt.items()))
+
+
+def _in_stacks(found: Mapping[str, Collection[str]], words: Words, most: int = 1) -> str:
+    """Return the names of `found` with their stacks in words, or, if they are many, the first `most` of them alone."""
+    if len(found) > MOST_NAMES + 1:
+        return and_more([*found], words, most)
+    said = []
+    for stacks, own in grouped((stacks, name) for name, stacks in found.items()).items():
+        named, where = names(own, len(own)), " and ".join(stacks_named(stacks, 2).split(", "))
+        said.append(words.say("todo", "in_stacks", names=named, stacks=where) if stacks else named)
+    return ", ".join(said)
 
 
 def _last_day(digest: Digest) -> str:
@@ -565,7 +587,7 @@ def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OP
     """Return what else lock files may name that was replaced after the day of `task`, or ""; `start` begins the key."""
     if task.because not in LOCK_FILES:
         return ""
-    told = [] if digest.assessment.due else [name for names in _old_and_rebuilt(digest) for name in names]
+    told = () if digest.assessment.due else [*chain(*_old_and_rebuilt(digest))]
     old = [one for one in task.others if one not in told]
     days = {name: day for name, day in task.outdated if name not in told and day > task.name}
     from_tag = words.say("todo", "from_tag", tag=safe_name(task.tag))
