@@ -264,6 +264,7 @@ class SubscriptionAnswer(Struct, frozen=True, kw_only=True):
     subscription: str
     is_notified: bool
     reasons: tuple[str, ...]  # each a clause without a full stop
+    lacks_specs: bool = False  # nothing excludes the package, but no spec that it has now is selected
     when: str = ""  # the schedule in words, if changes are reported
     where: tuple[str, ...] = ()  # names of channels; those for mail with the addresses of recipients
     urgent: tuple[str, ...] = ()  # the channels of urgent digests, and the kinds of changes that these report
@@ -283,7 +284,7 @@ def explain(
     for subscription in config.subscriptions.values():
         match, urgent = subscription.match, subscription.urgent
         is_chosen, why = _judge(package, match.packages)
-        reasons = [why]
+        reasons, lacks_specs = [why], False
         if is_chosen and match.environment is not None:
             is_chosen, why = _of_environment(config, match.environment, package)
             reasons.append(why)
@@ -291,8 +292,11 @@ def explain(
             lines = [_of_document(document, match) for document in documents]
             reasons += [line for _, line in lines] or _conditions(match)
             is_chosen = not lines or any(is_there for is_there, _ in lines)
+            lacks_specs = any(Globs(match.tags)(one.tag) for one in documents)
         if not is_chosen:
-            yield SubscriptionAnswer(subscription=subscription.name, is_notified=False, reasons=tuple(reasons))
+            yield SubscriptionAnswer(
+                subscription=subscription.name, is_notified=False, reasons=tuple(reasons), lacks_specs=lacks_specs
+            )
             continue
         if match.pinned:
             reasons.append(f"pinned: {match.pinned} is compared with the newest of its series")

@@ -85,6 +85,11 @@ def test_by_documents(config: Config) -> None:
     assert said(record(2, stacks=["ml-cpu"])) == (False, "in develop: none of 1 present spec has versions [@2:]")
     nothing = "in develop: none of 2 present specs agrees with all keys of `match:` at once"
     assert said(record(2, stacks=["ml-cpu"]), record(3, versions=["2.1"])) == (False, nothing)
+    alone = (
+        parsed([record(2)], tag="develop"),
+        parsed([mine], tag="v1.0"),
+    )  # what only another tag has may be added or removed
+    assert [explained(config, "zlib", one)["ml"].lacks_specs for one in alone] == [True, False]
 
 
 def test_by_a_document_that_cannot_be_read(config: Config) -> None:

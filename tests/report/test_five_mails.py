@@ -196,7 +196,7 @@ def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
         "To do Re-concretize: 33 of your binaries are gone, equal builds are there. "
         "Or install from develop-2026-09-06, which has 34 of 35. "
         "What happened 1 binary of zlib rebuilt; it is not known why. "
-        "Still open in mails since 28 September: re-concretizing settles 1 more of your 35 binaries: py-torch 2.8.0 is gone, 2.9.0 is there. "
+        "Still open since 28 September: re-concretizing settles 1 more of your 35 binaries: py-torch 2.8.0 is gone, 2.9.0 is there. "
         "Commands In the folder of your environment: spack -e . concretize --force && spack -e . install "
         "Routine 1 binary is not in this cache."
     )
@@ -251,7 +251,7 @@ def test_what_is_gone_since_earlier_is_required_before_re_concretizing(tmp_path:
     ):
         _, body = mail_of(tmp_path / f"{len(said)}", environment, before, after, known=known)
         assert body.startswith(f"To do {said}")
-        assert "Still open in mails since 1 June: keep what is installed, and require what is gone: cuda 12.8.0" in body
+        assert "Still open since 1 June: keep what is installed, and require what is gone: cuda 12.8.0" in body
 
 
 def test_an_old_build_of_an_upgrade_is_not_to_be_copied(tmp_path: Path) -> None:

@@ -387,7 +387,7 @@ def test_what_is_still_open_is_one_command(tmp_path: Path) -> None:
     todo = "require curl@1.0 before you re-concretize, or Spack may choose another version: curl 1.0 is gone."
     assert text.startswith(f"To do Keep what is installed, and {todo}")
     assert (
-        "Still open in mails since 2 June and later: re-concretizing settles 2 more of your 3 binaries: "
+        "Still open since 2 June and later: re-concretizing settles 2 more of your 3 binaries: "
         "zlib 1.0 is gone, 2.0 is there; "
         "1 of your binaries is gone (hdf5), another build of the same version is there."
     ) in text

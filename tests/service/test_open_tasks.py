@@ -46,11 +46,11 @@ def test_what_no_stack_built_is_pruned_for_those_who_select_a_stack(made: Made) 
     assert "Copy one@1.0, two@1.0 to a mirror" in asked
     assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in pruned
     assert "Of the 2 packages named on 2 June, 1 is still there." in pruned
-    assert "Still open in mails since 2 June: copy two@1.0 if you need it" in pruned
+    assert "Still open since 2 June: copy two@1.0 if you need it" in pruned
     assert back.startswith("To do If you required two, as an earlier mail asked: a version at least as new is there")
     assert "config remove packages:two:require" in back
     assert "copy" not in back
-    assert "Still open in mails since 3 June: if you use one for x86_64_v3: require one@1.0 before" in back
+    assert "Still open since 3 June: if you use one for x86_64_v3: require one@1.0 before" in back
     assert last.startswith("To do If you required one, as an earlier mail asked: a version at least as new is there")
 
 
@@ -138,7 +138,7 @@ def test_what_may_be_pruned_is_to_be_copied_while_readers_wait(made: Made) -> No
     states += [part | {"one": unbuilt(one)}, rest | {"one": unbuilt(one)}]
     readers = made(*map(catalogue, states), config=WAITING)
     readers.go_on()
-    asked = "Still open in mails since 2 June: copy one@1.0 if you need it: it may be pruned at any time."
+    asked = "Still open since 2 June: copy one@1.0 if you need it: it may be pruned at any time."
     text = wait(readers)
     assert "Wait. Publishing may have failed" in text
     assert "Of what earlier mails asked for in develop, do now only what is still open below" in text
@@ -309,7 +309,7 @@ def test_an_older_version_in_one_stack_stays_advice_while_others_have_the_newer_
     states[2] |= {"other": in_ml(5)}
     asked, later, back = weeks(made, CONFIG, *states)
     assert "If you use mpi for ml: keep it where it is installed, and require mpi@5.8 or newer" in asked
-    assert "open in mails since 2 June: if you use mpi for ml: keep it where it is installed, and" in later
+    assert "open since 2 June: if you use mpi for ml: keep it where it is installed, and" in later
     assert "Still open" not in back
 
 
@@ -350,7 +350,7 @@ def test_what_another_place_lost_is_open_beside_what_is_open(made: Made) -> None
     assert "If you use one for zen2: keep it" in first
     assert "sequoia" not in first
     assert "If you use one for zen4: keep it" in second
-    assert "Still open in mails since 3 June: if you use one for zen2: keep it" in second
+    assert "Still open since 3 June: if you use one for zen2: keep it" in second
     assert "If you use one, two: keep them where they are installed, and require one@1.0" in last
     assert "zen" not in last
 
@@ -377,7 +377,7 @@ def test_what_all_systems_lost_is_open_for_the_one_that_lacks_it_still(made: Mad
     found = (ours + mac + new, ours + new, new, mac + new)
     _, again, back = weeks(made, CONFIG, *(many(20) | {"one": one} for one in found))
     assert "If you use one for zen2: keep it" in again
-    assert "Still open in mails since 3 June: if you use one for ubuntu22.04, zen2: keep it" in back
+    assert "Still open since 3 June: if you use one for ubuntu22.04, zen2: keep it" in back
 
 
 def test_what_stacks_have_in_an_older_version_is_required_for_each(made: Made) -> None:
@@ -393,7 +393,7 @@ def test_what_stacks_have_in_an_older_version_is_required_for_each(made: Made) -
     asked, both, later, back, last = weeks(made, CONFIG, *states)
     assert "If you use mpi for hep: keep it where it is installed, and require mpi@5.8 or newer" in asked
     assert "If you use mpi for ml: keep it where it is installed, and require mpi@5.9 or newer" in both
-    assert "Still open in mails since 2 June: if you use mpi for hep: keep it" in both
+    assert "Still open since 2 June: if you use mpi for hep: keep it" in both
     add = "spack -e . config add \"packages:mpi:require:'@{}:'\""
     assert f"# if you use mpi on ml: {add.format('5.9')} # if you use mpi on hep: {add.format('5.8')} #" in both
     assert "since 2 June: if you use mpi for hep" in later
@@ -428,7 +428,7 @@ def test_a_requirement_ends_though_a_machine_lacked_the_package_before(made: Mad
     assert "If you use mpi for neoverse_v1: keep it where it is installed. develop has no such build" in asked
     assert "require mpi@1.0 before you re-concretize" in removed
     assert back.startswith("To do If you required mpi for x86_64_v3 only, as an earlier mail asked: a version")
-    assert "Still open in mails since 3 June: if you use mpi for neoverse_v1: require mpi@1.0 before" in back
+    assert "Still open since 3 June: if you use mpi for neoverse_v1: require mpi@1.0 before" in back
     assert "keep it" not in back
 
 
@@ -454,7 +454,7 @@ def test_a_requirement_of_a_stack_lasts_when_it_loses_the_package(made: Made) ->
     states = [many(20) | {"mpi": found} for found in (hep[0] + in_ml(9), hep[1] + in_ml(9), in_ml(9))]
     older, lost, back = weeks(made, CONFIG, *states, many(20) | {"mpi": in_ml(8, versions=["1.13"])})
     assert "If you use mpi for hep: keep it where it is installed, and require mpi@1.13 or newer" in older
-    assert "Still open in mails since 2 June: if you use mpi for hep: keep it where it is installed, and" in lost
+    assert "Still open since 2 June: if you use mpi for hep: keep it where it is installed, and" in lost
     assert "To do If you use mpi for x86_64_v3: keep it where it is installed. develop has nothing as new" in lost
     assert "If you required mpi" not in lost
     assert "If you required mpi, as an earlier mail asked: a version at least as new is there" in back
@@ -470,7 +470,7 @@ def test_what_an_urgent_mail_asked_for_is_open_in_all_digests(made: Made) -> Non
     assert "If you required one, as an earlier mail asked: a version at least as new is there" in urgent
     assert "require two@1.0 before" in urgent
     assert "required one" not in regular
-    assert "Still open in mails since 3 June: if you use two: keep it" in regular
+    assert "Still open since 3 June: if you use two: keep it" in regular
     assert back.startswith("To do If you required two, as an earlier mail asked: a version at least as new is there")
 
 
