@@ -320,6 +320,7 @@ def test_sentences_name_the_tag_of_several_that_they_are_about(tmp_path: Path) -
         "What happened v1.0: Missing since 2 June (the catalogue does not say why): q0, q1, q2, 2 more, in e4s." in body
     )
     assert "develop: p0, p1, p2 are gone: no stack builds them any more. New: r0 1.0" in body
+    assert "Wait with v1.0: publishing may have failed. Install nothing new from it, and keep lock files made" in body
     assert body.endswith(
         "Routine develop: 1 binary of zlib rebuilt; it is not known why. "
         "v1.0: 2 binaries of zlib rebuilt; it is not known why."

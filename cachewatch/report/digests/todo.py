@@ -479,7 +479,7 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         key = "pin-gone-best" if is_best else "pin-gone-lacks"
     elif action.because is Because.PIN_ENDING and is_best:
         key = "pin-ending-best"
-    elif action.because is Because.SUSPICIOUS and digest.pinned and not prefix:
+    elif action.because is Because.SUSPICIOUS and (digest.pinned or len(digest.tags) > 1) and not prefix:
         key = "suspicious-apart"
     if action.because is Because.STACK_REMOVED and action.worst is not LossClass.GONE:
         key = f"stack-removed-{action.worst}"
