@@ -189,7 +189,7 @@ class FeedChannel(PublishedChannel):
     _config: FeedConfig
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one message: the feed entry of the digest, with an id made from its key, and data on the feed."""
+        """Return one message: the data of the feed, and the entry of the digest, whose id has the key of the digest."""
         name, addresses = rendered.subscription, (self._config.url, self._config.page)
         url, page = (one_line((each or "").replace("{subscription}", name), 2000) for each in addresses)
         feed_id, updated = url or urn(f"cachewatch:{name}"), timestamp(rendered.created)

@@ -185,7 +185,7 @@ class Session(smtplib.SMTP):
         return super().getreply()
 
     def close(self) -> None:
-        """Close the connection, also its second handle, by which `within` shuts it down."""
+        """Close the connection, and the second handle of its socket that `within` opened."""
         super().close()
         if self._line is not None:
             self._line.close()

@@ -156,7 +156,7 @@ class _Brief:
 
 
 def webhook_body(preset: str, rendered: RenderedDigest) -> bytes:
-    """Return the body of a request as ASCII JSON: the whole digest for `preset` json, else a message for that chat."""
+    """Return the body of a request as ASCII JSON: the whole digest, or a message for the chat that `preset` names."""
     if preset != "json":
         return json.dumps(_CHATS[preset](_Brief(rendered))).encode("ascii")
     body = {

@@ -72,7 +72,10 @@ def exclusive(lock: int, seconds: float) -> Iterator[bool]:
 
 @contextmanager
 def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED) -> Iterator[None]:
-    """Hold the clone's lock for updates. Raises SourceError if it is held for `seconds` or, with `advice`, unusable."""
+    """Hold the clone's lock for updates. Raises SourceError if another process holds it for `seconds`.
+
+    It also raises SourceError if the lock file cannot be used; `advice`, what to do about it, ends that message.
+    """
     with _opened(folder, "lock", advice) as lock:
         if not try_lock(lock, seconds):
             raise SourceError(f"{folder}: another cachewatch has been working on this clone for long")
@@ -81,7 +84,10 @@ def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED
 
 @contextmanager
 def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
-    """Yield the shared lock of a clone's writers; first wait up to `seconds` to be the only writer, and run `_tidy`."""
+    """Tidy the clone, then yield the lock that its writers share.
+
+    Wait up to `seconds` to be the only writer, because more can be tidied then; tidy less if there are others.
+    """
     with _opened(folder, "running", _NEEDED) as lock:
         with exclusive(lock, seconds) as is_alone:
             _tidy(folder, is_alone=is_alone)
@@ -202,7 +208,7 @@ def damaged_ones(folder: Path) -> list[Path]:
 
 
 def pack(folder: Path) -> None:
-    """Join packs and loose objects of the clone `folder`, if it has many; delete unreferenced objects after an hour."""
+    """Join packs and loose objects of the clone `folder` if it has many; delete old objects that nothing refers to."""
     sizes = sorted(path.stat().st_size for path in folder.glob("objects/pack/*.pack"))
     loose = sum(1 for _ in folder.glob("objects/17/*"))
     is_worth_it = len(sizes) > _MANY_PACKS and (sum(sizes[:-1]) * 4 > sizes[-1] or len(sizes) > _TOO_MANY_PACKS)

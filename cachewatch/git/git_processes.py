@@ -128,7 +128,8 @@ class Process(git.Git.AutoInterrupt):
     ) -> GitResult:
         """Wait until git ends, and return its result; call `report` with each line of its messages.
 
-        End git after `self.seconds`, after `silence` seconds without a message, or if it prints more than `most` bytes.
+        End git after `self.seconds`, after `silence` seconds without a message, or if it prints more than `most` bytes;
+        the result says so.
         """
         output, messages, last_message, tell = bytearray(), b"", monotonic(), report or (lambda _: None)
         deadline = last_message + self.seconds
@@ -217,11 +218,12 @@ class Git(git.Git):
         settings: Settings = (),
         seconds: float | None = None,  # that a command may take
         largest_file: int | None = None,  # bytes
-        guarded: bool = False,  # git has limits and ends with this process; git that fetches always does
+        guarded: bool = False,  # limit what git uses, and end it when this process ends; fetches are always guarded
     ) -> None:
-        """Prepare to run git in `working_dir` (None: current folder) on the repository `git_dir` ("": that around it).
+        """Prepare to run git in `working_dir` (None: the current folder) on the repository `git_dir`.
 
-        Messages call the repository `what`; "" means its path. `settings` are further pairs of git's configuration.
+        If `git_dir` is "", git looks for the repository of `working_dir`. Messages call the repository `what`; "" means
+        its path. `settings` are further pairs of git's configuration.
         """
         super().__init__(working_dir and Path(working_dir))  # of a text, GitPython expands variables
         self.git_dir, self.what = str(git_dir), what or str(git_dir or working_dir)
@@ -305,7 +307,10 @@ def _environment(settings: Settings, *, fetches: bool) -> dict[str, str]:
 
 
 def _guards(seconds: float, largest_file: int | None) -> list[str]:
-    """Return the words before `git`: programs that end it with this process or after `seconds`, and set its limits."""
+    """Return the words before `git` in a command: programs that end git after `seconds` or together with this process.
+
+    They also limit its memory and, unless `largest_file` is None, the bytes of a file that it may write.
+    """
     guards: list[str] = []
     if setpriv := which("setpriv"):
         ends_with_us = [setpriv, "--pdeathsig", "TERM", "--"]

@@ -177,7 +177,7 @@ class Object(Struct, frozen=True):
 
 
 def object_id(kind: str, content: bytes, like: str) -> str:
-    """Return the id that git gives to `content` as an object of type `kind`; `like` is any id of the repository."""
+    """Return the id that git gives to `content` of the type `kind`; any other id, `like`, tells the kind of hash."""
     algorithm = "sha256" if len(like) == 64 else "sha1"
     return hashlib.new(algorithm, f"{kind} {len(content)}\0".encode() + content, usedforsecurity=False).hexdigest()
 
@@ -334,8 +334,8 @@ class Repository:
         layout: Layout = ANYWHERE,  # of its documents
         *,
         is_ours: bool = False,  # only cachewatch writes it
-        folder: Path | None = None,  # the folder of which this is a temporary record; messages name it
-        # Fetches those of some objects that are missing; first calls its second argument with their number.
+        folder: Path | None = None,  # a plain folder whose files this temporary repository has; messages name it
+        # Takes ids and a function; calls the function with the number of missing objects, and fetches these.
         obtain: Callable[..., None] = lambda *_: None,
         fetch_tag: Callable[[str], bool] = lambda _: False,  # fetches a git tag; tells whether there is one
     ) -> None:

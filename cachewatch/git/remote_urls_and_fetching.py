@@ -62,7 +62,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
 
 def redact(text: str, address: str = "") -> str:
-    """Return `text` with "..." for user, password and query of each URL, and for those of `address` everywhere."""
+    """Return `text` with "..." for user, password and query of each URL; those of `address` are replaced everywhere."""
     words: list[str] = []
     with suppress(ValueError):
         parts = urlsplit(address)

@@ -34,7 +34,7 @@ class Revision(Struct, frozen=True):
     """One commit of a catalogue, with the tag of the catalogue that its name selects, if any.
 
     name: the name that the user wrote.  commit: the full id.  tag: a tag of the catalogue; None if `name` selects none.
-    time: when it was committed, or None.  has_impossible_date: whether that is beyond the calendar; `time` is in 9999.
+    time: when it was committed, or None.  has_impossible_date: whether the date is beyond the calendar.
     is_of_folder: whether it is a temporary commit made from a folder, whose id is never shown.
     side: returns it as a side of a comparison.
     """
@@ -277,7 +277,7 @@ def _no_file(repository: Repository, revision: str, path: str) -> str:
 
 
 def _oldest(repository: Repository, start: str) -> tuple[int, str]:
-    """Return the number of revisions before `start`, and the end of a message about the oldest; 0 and "" if unknown."""
+    """Return the number of revisions before `start`, and `; the oldest is main~9`; 0 and "" if they are unknown."""
     commits = _listed(repository, "--first-parent", "--end-of-options", start)
     if not commits:
         return 0, ""

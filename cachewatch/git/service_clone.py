@@ -154,7 +154,7 @@ class ServiceClone:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn OSErrors into SourceErrors. Raises BrokenSource if the folder records the history of a build cache."""
+        """Turn OSErrors into SourceErrors. Raises BrokenSource if the folder has recordings, which must be kept."""
         if (self.folder / RECORDING_LOCK).exists():
             raise BrokenSource(
                 f"{self.folder}: has the recorded history of a build cache, which cannot be had again; give the source "

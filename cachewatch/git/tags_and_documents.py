@@ -38,7 +38,7 @@ Bases = Mapping[str, Mapping[str, Revision]]
 
 
 class RestoredDocument(Struct, frozen=True):
-    """An earlier document of a package, plus the places that it lost and has again, as they were last reported."""
+    """An earlier document of a package, to which places that were lost and are back are added as last reported."""
 
     blob: Blob  # names no object in git
     content: bytes
@@ -87,8 +87,8 @@ def compare_revisions(
     *,
     wanted_tag: Wanted,  # which tags to compare if neither revision names one
     wanted_package: Wanted,  # which packages to compare
-    bases: Bases = MappingProxyType({}),  # their documents replace those of `before`
-    restored: Restored = MappingProxyType({}),  # likewise
+    bases: Bases = MappingProxyType({}),  # by tag and package, revisions whose documents replace those of `before`
+    restored: Restored = MappingProxyType({}),  # by tag and package, documents that replace those of `before`
     trees: CompareTrees = TreeDifference,  # finds how two trees differ; this and `count` may cache results
     count: Callable[[Repository, Revision, Revision], int | None] = count_between,
 ) -> Comparison:
@@ -231,7 +231,7 @@ def _states(
 ) -> Iterator[tuple[TagState, TagState]]:
     """Yield pairs of states to compare, of the tag that one revision names, or else of each tag that `wanted` accepts.
 
-    `had` and `has` are the tags of `before` and `after`. A new snapshot is paired with its predecessor in `after`.
+    `had` and `has` are the tags of `before` and `after`. A new snapshot is paired with the one before; both are in `after`.
     """
     old, new = had.ids, has.ids
     if before.tag or after.tag:
@@ -266,7 +266,7 @@ def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping
 def _rebased(
     repository: Repository, difference: Difference, bases: Bases, restored: Restored, after: TagState
 ) -> Difference:
-    """Return `difference` with earlier documents replaced by those in `bases` and `restored`, for the state `after`."""
+    """Return `difference` with earlier documents replaced by `bases` and `restored`; `after` is the later state."""
     replaced: dict[str, Revision | RestoredDocument] = {**bases.get(after.tag, {}), **restored.get(after.tag, {})}
     unreadable = [each for each in difference.unreadable if each.package not in replaced]
     documents = {pair.package: pair for pair in difference.all_documents if pair.package not in replaced}
@@ -292,7 +292,7 @@ def _rebased(
 
 
 def _with_equal(difference: Difference) -> Difference:
-    """Return the `difference` of two tags, with a pair added for each equal document (few are: most name their tag)."""
+    """Return the `difference` of two tags, with a pair added for each document that is equal in both."""
     equal = [DocumentPair(blob.package, blob, blob) for blob in difference.unchanged()]
     pairs = sorted((*difference.all_documents, *equal), key=lambda pair: pair.package)
     return replace(difference, all_documents=tuple(pairs), unchanged_packages=tuple, unchanged=tuple)

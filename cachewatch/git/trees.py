@@ -34,7 +34,7 @@ _TREES_AT_ONCE = 1024
 
 
 class MadeTree(str):
-    """The id that git would give to a tree that cachewatch made, which git does not have; with the tree's entries."""
+    """The id of a tree that cachewatch made, and the entries of the tree; git does not have this tree."""
 
     __slots__ = ("entries",)
     entries: "TreeEntries"
@@ -47,7 +47,7 @@ _TWICE: TreeEntry = (b"twice", "", ())  # stands for all entries of a name that 
 
 
 def make_tree(entries: TreeEntries, like: str) -> MadeTree:
-    """Return a tree with these entries, and the id that git would give it; `like` is any id of the repository."""
+    """Return a tree with these entries, and the id that git would give it; `like`, any id, tells the kind of hash."""
     ordered = sorted(entries.items(), key=lambda item: item[0] + b"/")  # as git sorts folders
     content = b"".join(b"%b %b\0%b" % (mode, name, bytes.fromhex(key)) for name, (mode, key, _) in ordered)
     made = MadeTree(object_id("tree", content, like))
@@ -97,7 +97,7 @@ class TreeDifference:
         before: str | None,
         after: str | None,
         *,
-        is_of_changes: bool = False,  # leaves out a document that the same files claim to be in both trees
+        is_of_changes: bool = False,  # leaves out a document for which the same files compete in both trees
     ) -> None:
         """Compare the packages of two `tags`; `before` and `after` are ids of their trees, None means an empty one."""
         old, new = listing(repository, before), listing(repository, after)
@@ -277,7 +277,7 @@ class Located(Struct, frozen=True):
 
     @property
     def no_documents(self) -> tuple[Diagnostic, ...]:
-        """Diagnostics about files named like documents that are none: one for each empty file, a note on the others."""
+        """Diagnostics on files that are named like documents but are none: one for each empty file, one on the others."""
         places = {path for tree in self.places.values() for _, _, (path, *_) in tree.entries.values()}
         ids = ((path, self.files[path]) for path in self.others - places)
         return front_matter.no_documents(((path, key == object_id("blob", b"", key)) for path, key in ids), places)
@@ -331,8 +331,8 @@ def _has_document(repository: Repository, tree: str, depth: int) -> bool:
 def catalogue_of(repository: Repository, commit: str, others: Collection[str] = ()) -> str | None:
     """Return the id of the catalogue's tree in `commit` (with a folder for each tag); None if it has no documents.
 
-    A document that only the commits `others` have counts as unreadable, not as removed, if its file is no longer a
-    document, or if a link or module is in the place of the file or of a folder above.
+    If only the commits `others` have a document, its file may be none any more, or may be a link or a module now. Such
+    a document counts as unreadable, not as removed.
     """
     if (tree := stored_catalogue(repository, commit)) is not None:
         return tree  # where a file is a document by its name
@@ -410,7 +410,7 @@ def _package(*entry: *TreeEntry) -> MadeTree:
 
 
 def _as_trees(places: Places, like: str) -> MadeTree | None:
-    """Return the tree of a `_cache/` with the documents `places`; None if there are none. `like` is any id in git."""
+    """Return the tree of a `_cache/` with the documents `places`; None if there are none. `like`: see `make_tree`."""
     tags: defaultdict[bytes, dict[bytes, TreeEntry]] = defaultdict(dict)
     for (tag, package), tree in places.items():
         tags[tag.encode()][package.encode()] = _FOLDER, tree, ()
@@ -436,7 +436,7 @@ def _files(repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
 
 
 def _differing(repository: Repository, start: str, before: str | None, after: str | None) -> Iterator[tuple[str, str]]:
-    """Yield (path, id) of each possible document in only one tree; a changed one twice. Paths begin with `start`."""
+    """Yield the path, after `start`, and id of each file in only one tree; of a changed file, both ids are yielded."""
     waiting, entries = [(start, before, after)], 0
     while waiting:
         place, *pair = waiting.pop()

@@ -96,7 +96,10 @@ def user_name(number: int) -> str:
 
 @contextmanager
 def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
-    """Yield a descriptor of the folder `path`; make folders missing from `base` on (for files of `mode`); no links."""
+    """Yield a descriptor of the folder `path`; make `base` and missing folders below, for files of `mode`.
+
+    Raises OSError if a folder below `base` is a link.
+    """
     top = _made_and_opened(str(base), None, mode=mode)
     with _entered(top, path.relative_to(base).parts, partial(_made_and_opened, mode=mode)) as folder:
         about = os.fstat(folder)
@@ -135,7 +138,10 @@ def read(path: Path) -> bytes | None:
 
 
 def _made_and_opened(name: str, folder: int | None, *, mode: int) -> int:
-    """Open or make the folder `name` in `folder` (None: `name` is a path); who may read files of `mode` may enter."""
+    """Open or make the folder `name` in `folder` (None: `name` is a path), and return its descriptor.
+
+    A new folder can be entered by everybody who may read files of `mode`.
+    """
     flags = _FOLDER if folder is None else _FOLDER | os.O_NOFOLLOW
     try:
         return os.open(name, flags, dir_fd=folder)
@@ -265,7 +271,7 @@ def read_regular(path: Path, *, most: int) -> bytes:
 
 
 def read_beginning(name: str, most: int, *, opening: bytes = b"") -> bytes:
-    """Return the first `most` bytes of the file `name`, or the first 16 if these lack `opening`; links are followed."""
+    """Return the first `most` bytes of the file `name`, only 16 if `opening` is not in these. Links are followed."""
     handle = os.open(name, _FILE & ~os.O_NOFOLLOW)
     with os.fdopen(handle, "rb", buffering=0) as file:
         about = os.fstat(handle)

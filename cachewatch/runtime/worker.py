@@ -145,7 +145,7 @@ class Worker:
         return self._connection
 
     def _death(self, seconds: float, elapsed: float) -> WorkFailed:
-        """Return the error for a process that ended `elapsed` seconds into work allowed `seconds`; count its time."""
+        """Return the error for a process that ended `elapsed` seconds after it began work that may take `seconds`."""
         process, self._process = self._process, None
         self.close()
         process.join()
@@ -237,7 +237,7 @@ class Piece(NamedTuple):
 
 
 class Isolation:
-    """Runs work on batches of items of one source: in a worker with a time limit or, without one, in this process."""
+    """Runs work on batches of items of one source: in a worker, which has a time limit, or else in this process."""
 
     def __init__(self, worker: Worker | None = None, refused: Mapping[str, str] | None = None) -> None:
         self._worker = worker
@@ -265,7 +265,7 @@ class Isolation:
                     yield part, result
 
     def _batches(self, items: Iterable[Item], about: Callable[[Item], Piece]) -> Iterator[list[Item]]:
-        """Yield items in order, in batches of about 4 MB by `about(item).size`; large or refused ones come alone."""
+        """Yield items in order, in batches of about 4 MB by `about(item).size`; large or refused items come alone."""
         batch, size = list[Item](), 0
         for item in items:
             piece = about(item)
