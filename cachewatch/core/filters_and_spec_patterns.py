@@ -166,7 +166,7 @@ class Selection(Struct, frozen=True, kw_only=True):
         return self.versions.is_open or any(map(self.versions, signature.versions))
 
     def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
-        """Tell whether a change of these `kinds` is selected; a change without kinds is if kinds are not filtered.
+        """Tell whether a change of these `kinds` is selected. If kinds are filtered, a change without kinds is not.
 
         A change is left out if one of its `own` kinds, by which reports name it, is excluded, or if its package was
         added or removed and package-added or package-removed is excluded.
@@ -260,7 +260,10 @@ def spec_texts(words: Iterable[str]) -> list[str]:
 
 
 class SpecCondition(Struct, frozen=True):
-    """A condition of a spec filter (`test`). Messages name the attribute `what` and its `values` in a signature."""
+    """A condition of a spec filter: the function `test`.
+
+    Messages name the attribute `what` that it is about; `values` returns what a signature has of that attribute.
+    """
 
     what: str
     test: Callable[[str, Signature], bool]
@@ -370,7 +373,10 @@ def _variant_condition(name: str, sign: str) -> SpecCondition:
 
 
 def _value_condition(name: str, value: str, *, is_exact: bool) -> SpecCondition:
-    """Return the condition that variant `name` has all of `value` (a,b; *: any) or, if `is_exact`, only these."""
+    """Return the condition that variant `name` has all values in `value`, `a,b`, or any value if that is `*`.
+
+    If `is_exact`, the variant must have no other values.
+    """
     wanted = _values_of(next(iter(variants((f"{name}={value}",)))))
 
     def test(_: str, signature: Signature) -> bool:

@@ -411,11 +411,12 @@ class Loss(Struct, frozen=True, kw_only=True):
 
     loss_class: the class of the loss.  version: the lost version; "" if its records name none.
     there: the newest version that is present, if it is newer (class other) or older (class gone) than the lost one.
-    stacks: the stacks that build what is present.  target: its target, if nothing as good is there for the lost target.
+    stacks: the stacks that build what is present.  target: its target, if nothing for the lost target is of this class.
     compiler: the compiler of the equal binary that is present, if the lost binaries had other compilers.
     variants: the variants of what is present that the lost binaries did not have.
     older: the losses of older versions in the same place or machine, newest first; they do not count.
-    builds: the binaries that no stack builds any more (class going), or one of each lost kind, without hash (gone).
+    builds: of class going, the binaries that no stack builds any more; of class gone, one of each lost signature,
+    without hash.
     has_copies: whether equal binaries without a stack are left (class gone).  is_missed: whether readers must know.
     """
 
@@ -460,7 +461,7 @@ class PlaceChange(Struct, frozen=True, kw_only=True):
     verdict: what happened there.  kinds: all kinds of change there.
     loss: what the tag still has instead, if the place is lost.  machines: its machines, if it is lost or gained.
     outside: what the place has outside of the selection, if it lost only selected builds.
-    variants: the variants that an up- or downgrade removed and added, if the place has their names in both states.
+    variants: of an up- or downgrade, removed and added variants whose names, perhaps with other values, were kept.
     """
 
     stack: str
@@ -538,7 +539,7 @@ class StackChange(Struct, frozen=True, gc=False):
 class SpecCounts(Struct, frozen=True, gc=False):
     """The numbers of specs, of added and removed ones, and of each way in which these changed; they add up.
 
-    before, after: all specs of each state.  added, removed: specs whose hash only one has, and `entered` or `left`.
+    before, after: all specs of each state.  added, removed: those only in one state, and those that entered or left.
     rebuilt, moved, upgraded, downgraded, recompiled, reconfigured: pairs of a removed and an added spec, by kind.
     paired: the sum of these pairs.  new, gone: added and removed specs without a pair.
     pruned, lost, replaced, retired, dropped, surplus: those of `gone`, by class.
@@ -611,7 +612,7 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     places: the changed places, with verdict and loss.  machines_lost: the machines lost by places that keep others.
     added, removed: the added and removed specs, sorted by hash, also those that entered or left a selection.
     added_specs, removed_specs: the same specs, by hash.
-    added_hashes, removed_hashes: only specs whose hash the other state lacks or has for another spec, by hash.
+    added_hashes, removed_hashes: those of them whose hash is missing, or belongs to another spec, in the other state.
     matches: added specs paired with the removed ones that they replaced, counted by signature.
     new, gone: added and removed specs without a pair, by signature and class.  restacked: kept specs in other stacks.
     unreferenced: the hashes of all specs that no stack builds.

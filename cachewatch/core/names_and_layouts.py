@@ -172,7 +172,7 @@ ANYWHERE = Layout()  # if the user names none
 
 
 def not_compared(what: str) -> str:
-    """Return the message, which begins with `what` ("2 are "), that documents outside `_cache/` are not compared."""
+    """Return a message that documents outside `_cache/` are not compared; `what` counts them: "2 are "."""
     return f"{what}not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
 
 

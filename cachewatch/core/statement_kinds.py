@@ -123,18 +123,18 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     outside: the pairs in `stays` of which no build is selected.
     behind: of an upgrade, each selected stack whose newest version is older than the new one, with that version.
     of_stacks: of an up- or downgrade, the number of selected stacks that have selected builds of the package now.
-    is_in_some: whether one of these stacks that has no place in the story has the package for a target of the story; of
-    an upgrade for usual machines, only stacks that are behind count.
+    is_in_some: whether such a stack has the package for a target of the story, but no place in the story; of an upgrade
+    for usual machines, only stacks that are behind count.
     is_elsewhere: whether any stack without a place in a downgrade has the package, selected or not.
     replaced: the versions that places of an upgrade do not have any more.
-    only_with: the variants without which the new versions of an upgrade are not there, but old ones are that stay.
+    only_with: of an upgrade, variants that all new builds have, while old ones without them stay.
     is_thinned: whether these places have fewer builds of a version that they keep.
     pairs: of an up- or downgrade, the newest versions of places before and after.
     variants: the variants that places of an up- or downgrade lost and gained, if they keep others of the same name.
     still_there: the old versions of an upgrade that some stack still has.
     machine: the lost machine.  is_system: whether `before` and `after` begin with platforms or operating systems.
     versions: the versions of the specs if `is_system`; of a gained place, those newer than all that the package had; of
-    other compilers and variants, other versions that keep those that remain, if none of these specs' own version does.
+    other compilers and variants, the other versions in which `remaining` values are left, if only these have them.
     targets: the targets of a downgrade, if one of its stacks has as new a version for another target.
     systems: the platforms and operating systems of a downgrade, each with the place.
     remaining: the values that other specs in these stacks still have (systems, compilers, variants or versions); of a

@@ -141,7 +141,7 @@ class _Assignment:
         return _Head(StatementKind.SUSPICIOUS, self.judgement.suspicion)
 
     def _of_stacks(self, left: Set[str], joined: Set[str]) -> _Head | None:
-        """Return the head of a statement on a stack; None unless all `left` left the tag and all `joined` joined it."""
+        """Return the head of a statement on a stack if the stacks `left` are gone and `joined` are new; else None."""
         if not (left or joined) or not (left <= self._lost and joined <= self._gained):
             return None
         stack = min(left | joined, key=self._ranks.__getitem__)
@@ -159,7 +159,7 @@ class _Assignment:
                         yield head
 
     def _story(self, items: Items) -> Story:
-        """Return the first story of `items` that no removed or new stack explains; else the last one, as a copy."""
+        """Return the first story of `items` that no removed or new stack explains; else the last, as of copies."""
         told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self.new_stacks(items)}
         for story in items.stories:
             if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
@@ -257,7 +257,7 @@ def _add_gained(
 
 
 def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Taken]) -> None:
-    """Add specs that a place or machine lost, or no stack builds, to `_Taken.here`, even if others count these specs.
+    """Add lost specs and those that no stack builds to `_Taken.here`, even if other statements count these specs.
 
     For an added or removed package, add the specs that other statements count to `_Taken.elsewhere`.
     """
@@ -277,7 +277,7 @@ def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Take
 
 
 def counted(items: Sequence[Items], judgement: Judgement, tag: str) -> Judgement:
-    """Return `judgement` with the numbers of specs in `items` that statements on the whole tag and prunes count."""
+    """Return `judgement` with the numbers of specs in `items` that belong to prunes and to statements on the tag."""
     counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
     pruned = Counter[str]()
     assignment = _Assignment(judgement, tag)
@@ -543,7 +543,7 @@ def of_kinds(statements: Iterable[Statement], wants: Wants) -> tuple[Statement, 
 
 
 def is_wanted(one: Statement | Line, wants: Wants) -> bool:
-    """Tell whether `wants` accepts a statement or line; its arguments: all kinds, and those of its title or losses."""
+    """Tell whether `wants` accepts a statement or line by all of its kinds, and by those that its title names."""
     kind = one.kind if isinstance(one, Statement) else one.story.kind
     own = {kind, *(GROUPS["lost"] if kind in (StatementKind.PACKAGE_REMOVED, *LOSSES) else ())}
     return bool(wants(one.kinds, one.kinds & own))

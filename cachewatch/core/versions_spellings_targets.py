@@ -37,7 +37,7 @@ VersionKey = tuple[bool, tuple[Segment, ...], Prerelease, str, str]
 def version_key(version: str) -> VersionKey:
     """Return a key that sorts versions; keys of versions that Spack considers equal differ only in the last part.
 
-    The part before that is the git reference: of two references with the same number, none is newer.
+    The part before the last is the git reference; references that stand for the same version number are equally new.
     """
     reference, number = _parted(version)
     if reference and (not number or ":" in number):  # no number was assigned, so its place is unknown
@@ -116,7 +116,7 @@ def parse_ranges(text: str) -> tuple[VersionRange, ...]:
 
 
 class Patterns(ABC):
-    """A filter for names: no pattern with ! may match a name and, if there are other patterns, one of these must."""
+    """A filter: it accepts a name that matches one of the patterns (or there are none), but none that begins with !."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         self.patterns = tuple(patterns)

@@ -231,7 +231,7 @@ def _states(
 ) -> Iterator[tuple[TagState, TagState]]:
     """Yield pairs of states to compare, of the tag that one revision names, or else of each tag that `wanted` accepts.
 
-    `had` and `has` are the tags of `before` and `after`. A new snapshot is paired with the one before; both are in `after`.
+    `had` and `has` are the tags of `before` and `after`. A new snapshot is paired with the one before.
     """
     old, new = had.ids, has.ids
     if before.tag or after.tag:

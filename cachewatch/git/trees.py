@@ -277,7 +277,7 @@ class Located(Struct, frozen=True):
 
     @property
     def no_documents(self) -> tuple[Diagnostic, ...]:
-        """Diagnostics on files that are named like documents but are none: one for each empty file, one on the others."""
+        """Diagnostics on files that only have names of documents: one for each empty file, one on all others."""
         places = {path for tree in self.places.values() for _, _, (path, *_) in tree.entries.values()}
         ids = ((path, self.files[path]) for path in self.others - places)
         return front_matter.no_documents(((path, key == object_id("blob", b"", key)) for path, key in ids), places)

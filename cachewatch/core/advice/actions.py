@@ -107,7 +107,7 @@ def _open_and_back(task: Action, known: Known) -> tuple[tuple[Need, ...], tuple[
 
 
 def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
-    """Return words for the machines or stacks of the builds `needs` that do not apply to the builds `others`."""
+    """Return the machines or stacks of the builds `needs` in words that apply to none of the builds `others`."""
     stacks, targets = {one.stack for one in others}, {one.target for one in others if not one.stack}
     whole = {one.target for one in needs if not one.stack}
     return machines_named(
@@ -122,8 +122,8 @@ def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
 def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ...]:
     """Return the packages that readers were asked to require, copy or build (see `known`) and no longer need to.
 
-    Each is paired with the machines or stacks that have it again if `actions`, which are the present ones, ask for the
-    package elsewhere, else with "".
+    A package is paired with the machines or stacks that have it again, in words, if one of `actions`, the present
+    actions, still asks for it elsewhere; otherwise with "".
     """
     asked = {name for one in (*known.tasks, *known.quiet) if one.is_requirement or one.is_copy for name in one.names}
     asked |= {name for _, verb, name in known.since if verb is Verb.BUILD}
@@ -140,9 +140,10 @@ def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ..
 def replaced_versions(
     tag: str, statements: Collection[Statement], *, is_wait_over: bool
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield each old version (`hdf5 1.14.5`) of which a place in `tag`, upgraded or pruned, has no specs any more.
+    """Yield old versions (`hdf5 1.14.5`) of which upgraded or pruned places of `tag` have no specs any more.
 
-    With it come the stacks of such places, or none if these are all that have the package. Versions of a package that was lost and is back are left out, unless readers had to wait until now (`is_wait_over`).
+    Each comes with the stacks of these places, or with no stacks if no others have the package. Versions of a package
+    that was lost and is back are left out, unless readers had to wait until now (`is_wait_over`).
     """
     for one in statements:
         for line in one.lines if one.kind in _BY_OLD_VERSION else ():
@@ -196,9 +197,9 @@ def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:
 
 
 def with_asked(action: Action, tasks: Iterable[Action]) -> Action:
-    """Return `action` extended by those builds of the open actions `tasks` for which `action` asks again.
+    """Return `action` with more builds: those of the open actions `tasks` for which `action` asks, too.
 
-    Only an action whose cause is in PLACED is extended. After a downgrade, the newest version asked for is required.
+    Only actions about lost or older packages get more. After a downgrade, the newest of these versions is required.
     """
     asked = [need for one in tasks if action.because in PLACED for need in _again(one, [action])]
     if action.because is not Because.DOWNGRADED:
@@ -229,7 +230,7 @@ def without_asked_again(task: Action, actions: Collection[Action]) -> Action:
 
 
 def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Action]:
-    """Yield actions on builds that `tasks` asked to copy and that are pruned (`known`: nothing as new is left)."""
+    """Yield actions on builds that `tasks` asked to copy and that, by `known`, were pruned: nothing as new is left."""
     for copied in joined(task for task in tasks if task.is_copy):
         left = still_to_do(copied, known)
         standing = {need: known.left.get((copied.source, copied.tag, need)) for need in copied.needs}
@@ -251,7 +252,10 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
 
 
 def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Action]:
-    """Yield `tasks`, joined if they differ only in packages; `others` may list packages that only `asked` still has."""
+    """Yield `tasks`, joined if they differ only in packages.
+
+    Packages that only `asked`, the actions as they were before, has become the `others` of a joined action.
+    """
 
     def apart(one: Action) -> Action:
         return replace(one.only(()), others=() if one.because in LASTING else one.others)
@@ -308,7 +312,7 @@ def while_waiting(
 
 
 def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag], *, is_new: bool) -> Iterator[Action]:
-    """Yield actions on binaries in `own` (None: yield none) that became worse now (`is_new`) or earlier."""
+    """Yield actions on binaries in `own` of which the cache has less than it had; `is_new`: since the last digest."""
     if own is None:
         return
     source, tag = (tags[0].source, tags[0].tag) if len(tags) == 1 else ("", "")
@@ -456,7 +460,7 @@ def _older_in(package: str, version: str, systems: Iterable[tuple[str, str, Plac
 
 
 def _fell_from(line: Line) -> str:
-    """Return the lowest version that a downgrade left and that is above all versions it led to; "" if there is none."""
+    """Return the lowest version before a downgrade that is higher than all versions after it; "" if there is none."""
     left = newest({after for _, after in line.story.pairs} or {""})
     newer = (before for before, _ in line.story.pairs if before and (is_newer(before, left) or not left))
     return min(newer, key=version_key, default="")
@@ -512,7 +516,7 @@ def divided(look: Action, tags: Iterable[ComparedTag]) -> Iterator[Action]:
 
 
 def _gone(package: str, statements: Iterable[Statement]) -> Iterator[OwnedLoss]:
-    """Yield the places and machines that lost `package` and have no build as new, not even an unselected one."""
+    """Yield places and machines that lost `package` and for which nothing as new as their lost version is left."""
     own = (lost for one in statements for lost in one.losses if lost.package == package and not lost.fell_from)
     yield from (lost for lost in own if lost.loss and lost.loss.loss_class is LossClass.GONE)
 

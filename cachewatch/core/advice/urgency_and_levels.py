@@ -200,7 +200,10 @@ def _required(actions: Iterable[Action], own: EnvironmentState | None) -> _Neede
 
 
 def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed:
-    """Yield versions to require so that their last builds can be copied, with these: by `actions`, then by `own`."""
+    """Yield versions to require so that their last builds can be copied, each with these builds.
+
+    First come those that `actions` ask to copy, then those of the environment `own`.
+    """
     for one in actions:
         yield from _by_version(one) if one.is_copy else ()
     for each in own.for_cause(Because.ENVIRONMENT_LAST_OTHER) if own is not None else ():
@@ -243,14 +246,17 @@ def _with_home(asked: Requirement, needs: Sequence[Need], kept: Mapping[Need, Ho
 
 
 def _order(action: Action) -> tuple[object, ...]:
-    """Return a key that sorts actions: by verb, new before open ones, copies first, by cause, then by day."""
+    """Return a key that sorts actions by verb; then new ones first, those to copy builds first; then by cause, day."""
     is_open = action.verb is Verb.LOOK and bool(action.since)
     cause = _CAUSES.index(action.because)
     return (_VERBS.index(action.verb), is_open, not action.is_copy, cause, action.since)
 
 
 def _facts(tags: Sequence[ComparedTag], known: Known, pins: list[Pinned], *, has_environment: bool) -> Iterator[Fact]:
-    """Yield facts on `tags`, one per wording; omit new or gone `pins` and, if `has_environment`, also turnover."""
+    """Yield facts on `tags`; statements on several tags in the same words become one fact.
+
+    News on `pins` are left out, because these have their own actions; if `has_environment`, turnover is left out, too.
+    """
     of_pins = {(StatementKind.TAG_REMOVED if pin.is_gone else StatementKind.TAG_ADDED, pin.tag) for pin in pins}
     same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag in tags:
@@ -281,7 +287,10 @@ def told_alike(one: Statement) -> tuple[object, ...]:
 
 
 def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
-    """Return the rank of `statement`, by kind and worst loss; if `has_environment`, REST for losses that matter."""
+    """Return the rank of `statement`, by its kind and worst loss.
+
+    If `has_environment`, losses without equal builds have the last rank: their binaries are reported one by one.
+    """
     rank = _RANKS.get(statement.kind, Rank.REST)
     returned = (one for tag in tags for one in tag.statements if one.kind is StatementKind.RETURNED)
     back = {package for one in returned for package in one.packages}

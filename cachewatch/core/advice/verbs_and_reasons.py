@@ -129,7 +129,7 @@ class Alternative(Struct, frozen=True):
 
 
 class Home(Struct, frozen=True):
-    """A snapshot that still has a build that a tag lost or may lose, or else the version nearest to that build."""
+    """A snapshot that still has a build that a tag lost or may lose, or a build of the version nearest to it."""
 
     tag: str
     version: str

@@ -59,7 +59,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
         return self.last.revision
 
     def missing(self, stream: str) -> tuple[str, ...]:
-        """Return the packages that the digests of `stream` have not yet reported as back."""
+        """Return packages not yet reported as back by the regular, or by the urgent, digests: those of `stream`."""
         told = frozenset(dict(self.back).get(stream, ()))
         return tuple(package for package in self.packages if package not in told)
 
@@ -71,7 +71,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
 
     @property
     def left(self) -> tuple[str, ...]:
-        """The packages that no digest of any stream has reported as back."""
+        """The packages that no digest has reported as back."""
         there = {package for _, told in self.back for package in told}
         return tuple(package for package in self.packages if package not in there)
 
@@ -144,7 +144,7 @@ class SeenPin(Struct, frozen=True, kw_only=True, tag="pin"):
 
 
 class StillMissing(Struct, frozen=True, kw_only=True, tag="still-missing"):
-    """The packages that a stream reported as missing in several snapshots in a row; `times` counts the snapshots."""
+    """Packages that the digests of `stream` reported as missing in several snapshots in a row, `times` of them."""
 
     source: str
     series: str
@@ -225,7 +225,7 @@ class Remembered(Struct, frozen=True):
         return next((one for one in found if (one.source, one.tag) == (source, tag)), None)
 
     def still_missing(self, source: str, tag: str, stream: str) -> StillMissing | None:
-        """Return which packages `stream` reported as missing in the series of `tag`; None if it reported none."""
+        """Return what digests of `stream` reported as missing in the series of `tag`; None if that is nothing."""
         found = (one for one in self.facts if isinstance(one, StillMissing))
         wanted = source, series_or_tag(tag), stream
         return next((one for one in found if (one.source, one.series, one.stream) == wanted), None)
