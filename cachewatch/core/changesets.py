@@ -353,7 +353,7 @@ class Changeset(Struct, dict=True, eq=False):
     explain: Callable[[], Sequence[Explanation]] | None = None  # explains rebuilt specs, if requested
 
     def collected(self) -> Iterator[Any]:
-        """Compare packages in batches; yield the collected parts of each, last of packages that had to wait for others."""
+        """Compare packages in batches; yield the collected parts of each; packages that had to wait are last."""
         for tally, collected in self._batches:
             self.tally.join(tally)
             yield self._convert(collected)
