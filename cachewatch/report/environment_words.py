@@ -91,7 +91,7 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
 
 
 def remark(covered: Resolution) -> str:
-    """Return, in words, the build nearest to the binary of `covered`, and what a prune will leave; "" if not needed."""
+    """Return what there is in place of the binary of `covered`, now and after a prune; "" if it is there and stays."""
     parts = []
     if covered.nearest is Nearest.NONE:
         parts += [f"the newest there is {_newest(covered)}"] if covered.suggestion else []
@@ -195,7 +195,7 @@ def _some(
 ) -> str:
     """Return how many binaries newly came into `classes` and, if other binaries were there before, the total.
 
-    `counts` fills the text, which is `some` or `some_more` in words.toml; `of` ends its key, such as `_packages`.
+    The text in words.toml is `some` or `some_more`, followed by `of` (such as `_packages`). `counts` has its values.
     """
     new, now = (sum(len(own.of(one, is_new=lately)) for one in classes) for lately in (True, None))
     if len(classes) > 1:  # some may have changed from one class to another
@@ -206,7 +206,7 @@ def _some(
 
 
 def _changes(own: EnvironmentState, words: Words) -> str:
-    """Return two binaries newly left only in another version, `openmpi 5.7.3 -> 5.8.0`, and the number of others."""
+    """Return two binaries of which only another version is left now, `openmpi 5.7.3 -> 5.8.0`, and how many more."""
     found = [one for one in own.of(LossClass.OTHER, is_new=True) if one.suggestion]
     said = [f"{safe(one.need.package)} {safe(one.need.version)} -> {safe(one.suggestion)}" for one in found[:2]]
     more = [words.say("other", "more", len(found) - 2)] if len(found) > 2 else []

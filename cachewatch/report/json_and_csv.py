@@ -122,7 +122,7 @@ Owners = Mapping[tuple[str, Place], tuple[str | None, bool]]
 
 
 def owners_of(statements: Iterable[Statement]) -> Owners:
-    """Return, by package and place (lost, up- or downgraded), a statement's id, and whether the loss has a class."""
+    """Return, by package and lost or changed place, the id of its statement, and whether its loss has a class."""
     owners: dict[tuple[str, Place], tuple[str | None, bool]] = {}
     for statement in statements:
         for lost in statement.losses:
@@ -135,7 +135,7 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
 
 
 def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
-    """Return places as JSON with ids of statements: from `owners`, else `whole`, that on an added or removed tag."""
+    """Return places as JSON with statement ids: from `owners`, else `whole`, the id of an added or removed tag."""
     places = []
     for members, loss, place, is_owned in one.places:
         known = owners.get((one.package, place))
@@ -149,7 +149,7 @@ _DIRECTIONS = {"gained": "added", "lost": "removed", "upgraded": "upgrade", "dow
 
 
 def loss_values(loss: Loss) -> dict[str, str]:
-    """Return the class of a loss and, in words, what is left: once, or by lost version if that differs."""
+    """Return the class of a loss and, in words, what is left; by lost version if `loss` has several."""
     own = words_file.words()
     reason = words.reasons_of_versions((loss, *loss.older), own) if loss.older else words.reason_of(loss, own)
     return {"class": loss.loss_class, "reason": reason or own.text("losses", f"{loss.loss_class}_alone")}
@@ -197,7 +197,7 @@ def cause_json(cause: Cause) -> dict[str, Any]:
 
 
 def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
-    """Return the causes of rebuilt specs in `found` with all their specs; each spec is attributed to one cause."""
+    """Return the causes of rebuilt specs in `found`, each with all its specs and those attributed to it."""
     return attribute({one.spec.hash: one.causes for one in found if one.causes})
 
 

@@ -109,7 +109,7 @@ def reasons(statement: Statement, own: Words) -> str:
 
 
 def reason_lines(statement: Statement, most: int) -> list[str]:
-    """Return lines on the first `most` reasons, on other specs, and on compilers newly written or no longer written."""
+    """Return lines on the first `most` reasons, on other specs, and on compilers that specs newly or no longer name."""
     shown = reasons_of(statement.causes)[:most]
     lines = [f"{number(one.specs, 'spec')} {one.words}: {names(one.packages)}" for one in shown]
     rest = statement.counts.new - sum(one.specs for one in shown)

@@ -88,7 +88,10 @@ def text_lines(table: Table, palette: Palette, width: int | None) -> Iterator[st
 
 
 def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | None) -> list[int] | None:
-    """Return the widths of columns of `rows` in lines of at most `most` (None: any); None if there is no room."""
+    """Return the widths of columns of `rows` in lines of at most `most` characters; None if there is no room.
+
+    `numbers` tells for each column whether it has numbers. `most` is None if lines may have any length.
+    """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     # Parts that are not broken: words, and a date with its time and zone.
@@ -158,11 +161,11 @@ def _markdown(table: Table) -> Iterator[str]:
 
 
 class ListedTag(Struct, frozen=True):
-    """A tag, its number of packages, and the stacks in the tag's own list."""
+    """A tag, its number of packages, and the stacks that a list in the tag itself declares."""
 
     tag: str
     packages: int
-    stacks: tuple[str, ...] | None  # None without such a list
+    stacks: tuple[str, ...] | None  # None if the tag has no such list
 
 
 class ListedStack(Struct, frozen=True):
@@ -236,7 +239,7 @@ _Cell = tuple[str, str, str]  # version, stack, target
 
 
 def render_inventory(shown: "ShownPackage", *, palette: Palette, width: int | None) -> Iterator[str]:
-    """Yield a table of numbers of specs by version, stack and target; last copies and old builds are marked."""
+    """Yield a table of numbers of specs by version, stack and target; marks show single and unreferenced builds."""
     cells = _cells(shown.document.specs.counts)
     # Of what is shown, the last copies are those of which the whole document has one.
     everything = _cells(shown.counts) if shown.counts else cells

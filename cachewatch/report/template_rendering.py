@@ -75,7 +75,7 @@ def short(revision: str | None) -> str:
 
 
 def _revisions(span: Mapping[str, Any]) -> str:
-    """Return both revisions of a span, `abc..def`; one if both are the same, as for two snapshots."""
+    """Return both revisions of a span, `abc..def`; only one if both sides have the same revision."""
     return "..".join(dict.fromkeys(short(side["revision"]) or side["name"] for side in (span["before"], span["after"])))
 
 
@@ -142,7 +142,10 @@ def render(name: str, **context: Any) -> str:
 
 @contextmanager
 def templates_of(folder: Path | None, only: str = "") -> Iterator[Callable[[Sequence[Job]], list[str]]]:
-    """Yield a function that renders jobs with templates of `folder` or ours; if `only` is set, others give ""."""
+    """Yield a function that renders jobs with templates of `folder`, or ours if it is None.
+
+    If `only` is the name of a template, the function returns "" for jobs with other templates.
+    """
     if folder is None:
         yield partial(_render_each, None, only=only)
         return

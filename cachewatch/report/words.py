@@ -75,7 +75,7 @@ def listed(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
 
 
 def stack_name(stack: str) -> str:
-    """Return the name of a stack for display; `cache`, as in recorded build caches, becomes `stack cache`."""
+    """Return the name of a stack for display: `stack cache` for the stack `cache` of a recorded build cache."""
     return "stack cache" if stack == "cache" else safe_name(stack)[:_LONGEST_NAME]
 
 
@@ -160,14 +160,14 @@ def replacement(line: Line, most: int = MOST_NAMES) -> str:
 
 
 def _removed(story: Story) -> list[str]:
-    """Return removed versions that `replacement` does not name, except versions that stay in one of its places."""
+    """Return old versions that `replacement` does not name and that stay in none of the places of `story`."""
     named = {*({old for old, _ in story.pairs} or story.before)}
     named |= {version for version, place in story.stays if place in story.places}
     return [version for version in story.before if version not in named]
 
 
 def _beside(line: Line, most: int) -> Iterator[str]:
-    """Yield other removed versions, with where these stay, then other added versions: `1.3.0 added`."""
+    """Yield the old versions of `_removed` and where other places keep them, then added versions but the newest."""
     story = line.story
     if removed := _removed(story):
         stays = staying(line, most, without=[version for version in story.before if version not in removed])
@@ -190,7 +190,7 @@ def _without(line: Line, most: int) -> str:
 
 
 def staying(line: Line, most: int = MOST_NAMES, *, without: Collection[str] = (), says_removed: bool = False) -> str:
-    """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or new ones were before a downgrade, or "".
+    """Return where an upgrade leaves old versions, `(0.3.1 stays)`, or a downgrade's new versions were before, or "".
 
     Versions in `without` are left out. If `says_removed`, other versions that are gone from the tag are named, too.
     """
@@ -298,7 +298,7 @@ def moves(line: Line, most: int) -> str:
 
 
 def _versions(versions: Sequence[str], most: int) -> str:
-    """Return the newest `versions` (sorted, oldest first) that fit in the room of `most`, and the number of others."""
+    """Return the newest of `versions` (sorted) that fit in the length of `most` usual ones, and count the others."""
     shown: list[str] = []
     room = most * _USUAL_VERSION
     for version in map(safe_name, reversed(versions)):
@@ -315,7 +315,7 @@ def _compilers(values: Sequence[str]) -> str:
 
 
 def other_values(one: Statement, own: Words, noun: tuple[str, str], most: int = MOST_NAMES) -> str:
-    """Return up to `most` other changes of values in `one`: `gcc 13 -> 14 for 4 specs of zlib`, with `noun` for specs."""
+    """Return up to `most` changes in `one.effects`: `gcc 13 -> 14 for 4 specs of zlib`; `noun` replaces `specs`."""
     return first_of([other_value(each, own, noun, most) for each in one.effects if each.attribute], most, by="; ")
 
 
@@ -356,14 +356,14 @@ def old_values(one: Statement) -> str:
 
 
 def entry_of(statement: Statement) -> str:
-    """Return the entry of `statement` in words.toml: its kind, with `.renamed` or `.split` for one merged stack."""
+    """Return the entry of `statement` in words.toml: its kind, plus `.renamed` or `.split` for one old stack."""
     if statement.kind is not StatementKind.STACK_MERGED or len(statement.before) > 1:
         return statement.kind
     return f"{statement.kind}.{'renamed' if len(statement.after) == 1 else 'split'}"
 
 
 def name_of(statement: Statement) -> str:
-    """Return what a statement on the tag is about: a name, values that replaced others, or a share of hashes."""
+    """Return what a statement is about: a name, changed values, or what percentage of the earlier hashes is gone."""
     if statement.turnover:
         selected = words().text("fates", "selected") if statement.turnover.is_part else ""
         return f"{statement.turnover.gone / max(1, statement.turnover.before):.0%} of the earlier hashes{selected}"
@@ -426,7 +426,7 @@ def reasons_of_versions(losses: Iterable[Loss], own: Words) -> str:
 
 
 def outside(there: Outside | None, own: Words) -> str:
-    """Return the unselected builds of a place that lost all selected builds: `1.1 is there (outside ...)`, or ""."""
+    """Return what a place still has outside of the filter, `1.1 is there (outside ...)`; "" if `there` is None."""
     said = there_outside(there, own)
     return own.say("outside", "said", there=said) if said else ""
 
@@ -523,7 +523,7 @@ def unbuilt(statement: Statement, own: Words) -> str:
 
 
 def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:
-    """Return wanted changes in one line: of the whole tag, of packages with their first place, then lost places."""
+    """Return wanted changes in one line: of the whole tag, of packages with one place of each, then lost places."""
     of_tag, packages, places = [], dict[str, set[Place]](), []
     for statement in statements:
         if not any(map(wants, statement.kinds)):

@@ -117,7 +117,10 @@ def _fields(value: str | list[str]) -> set[str]:
 
 
 def _replace(own: dict[str, Any], theirs: Entry, where: str, table: tuple[str, ...] = ()) -> None:
-    """Replace entries of `own`, our table `table`, by `theirs` of the file `where`. Raises TemplateError if invalid."""
+    """Replace entries of our table `own` by a user's entries `theirs`; raise TemplateError if an entry is invalid.
+
+    `where` names the user's file for the error, `table` is the path of our table.
+    """
     for name, entry in theirs.items():
         if isinstance(entry, dict) and isinstance(own.get(name), dict):
             _replace(own[name], entry, where, (*table, name))
@@ -128,7 +131,7 @@ def _replace(own: dict[str, Any], theirs: Entry, where: str, table: tuple[str, .
 
 
 def _mistake(own: Entry, name: str, entry: Any, table: tuple[str, ...]) -> str:
-    """Return what is wrong with a user's `entry`, which replaces `name` in `own`, our table `table`; or ""."""
+    """Return what is wrong with a user's `entry` for `name` in our table `own`, or ""; `table` is the path of `own`."""
     texts = entry if isinstance(entry, list) else [entry]
     if type(entry) is not type(own.get(name)) or not all(isinstance(one, str) for one in texts):
         inside = f"[{'.'.join(table)}] has" if table else "there is"

@@ -564,14 +564,16 @@ def title(digest: Digest, words: Words) -> str:
 
 
 def _is_named(clause: Clause, text: str, digest: Digest) -> bool:
-    """Tell whether `clause` is a list and the subject `text` has all its items (for an environment: packages)."""
+    """Tell whether `clause` is a list and `text` has all its items; of an environment, all packages of `clause`."""
     if not clause.is_list or digest.environment is None:
         return clause.is_list and all(item in text for item in clause.items)
     return clause.packages.issubset(re.findall(r"[^\s,;:]+", text))
 
 
 def _fitting(clause: Clause, following: Clause | None, room: int, *, is_first: bool) -> str:
-    """Return the longest wording of `clause` for `room` characters with `following`, else alone; "" if none fits.
+    """Return the longest wording of `clause` that fits in `room` characters together with the clause `following`.
+
+    If no wording fits together with it, return the longest one that fits alone; "" if there is none, either.
 
     The first clause (`is_first`), if it is about a new snapshot, keeps the beginning of its longest wording.
     """
