@@ -247,7 +247,7 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
     if not cases or key == "unless_over":
         return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
     old, rebuilt = _old_and_rebuilt(digest)
-    if key == "unless" and rebuilt and not old and len(cases) == 1:
+    if key == "unless" and len(rebuilt) > 2 and not old and len(cases) == 1:
         return words.text("todo", "unless_rebuilt")
     below = words.text("todo", "unless_below")
     named = [_in_stacks(old, words) if len(old) <= MOST_NAMES + 1 else below] if old else []
@@ -294,13 +294,12 @@ def _old_and_rebuilt(digest: Digest) -> tuple[dict[str, frozenset[str]], dict[st
     """
     own, is_wait_over = _same_tags(digest), digest.assessment.is_wait_over
     packages = grouped(one for tag in own for one in tag.outdated(is_wait_over=is_wait_over))
-    versions = grouped(
-        one
-        for tag in own
-        for one in replaced_versions(tag.report.tag, tag.statements, is_wait_over=is_wait_over)
+    replaced = (replaced_versions(tag.report.tag, tag.statements, is_wait_over=is_wait_over) for tag in own)
+    versions = grouped(chain.from_iterable(replaced))
+    for version in list(versions):
         # The name of a rebuilt package says more than an old version of it.
-        if one[0].rpartition(" ")[0] not in packages
-    )
+        if (package := version.rpartition(" ")[0]) in packages:
+            packages[package] += versions.pop(version)
     old, rebuilt = (
         {name: frozenset().union(*stacks) if all(stacks) else frozenset() for name, stacks in found.items()}
         for found in (versions, packages)
