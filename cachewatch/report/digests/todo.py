@@ -83,7 +83,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
 
 
 def _narrowed(digest: Digest, words: Words) -> str:
-    """Return a sentence on configurations that stacks no longer build, reported or not; "" if there are none."""
+    """Return a sentence on configurations of packages that stacks no longer build; "" if there are none."""
     found = (one for tag in _same_tags(digest) for one in (*tag.statements, *tag.rest) if not digest.environment)
     lines = (line for one in found if one.kind is StatementKind.NARROWED for line in one.lines if line.story.after)
     silenced = {name for tag in digest.tags for name in tag.silenced}
@@ -152,7 +152,10 @@ def only_for(machine: str, words: Words) -> str:
 
 
 def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
-    """Return sentences on where users of older snapshots should move, and an exception to "nothing to do", or ""."""
+    """Return sentences on where users of older snapshots should move, and a clause on removed snapshots, or "".
+
+    The clause limits a sentence that says that there is nothing to do.
+    """
     new = newest_snapshots(digest)
     gone = (one for one in digest.assessment.due if one.because is Because.GONE or one.worst is LossClass.GONE)
     told = {found.base for one in gone if (found := _lacking(one, digest))}
@@ -182,7 +185,7 @@ def went(digest: Digest) -> bool:
 
 
 def keeping_of(digest: Digest) -> dict[str, list[str]]:
-    """Return, by snapshot, specs that the snapshot has of builds gone or to be copied; {} if readers should wait."""
+    """Return, by snapshot, specs in it of builds that are gone elsewhere or to be copied; {} if readers should wait."""
     own, found = digest.assessment, dict[str, dict[str, None]]()
     for one in (*own.required, *own.to_copy, *own.gone):
         if one.home and is_shell_word(one.home) and not own.is_waiting:
@@ -191,7 +194,7 @@ def keeping_of(digest: Digest) -> dict[str, list[str]]:
 
 
 def _kept_too(digest: Digest, words: Words) -> list[str]:
-    """Return sentences on snapshots that also have builds which this digest is the first to ask readers to copy."""
+    """Return sentences on snapshots that have builds, too, that readers should copy and were not asked to before."""
     asked = {name for one in digest.assessment.due if one.verb is Verb.COPY or one.is_copy for name in one.names}
     to_copy = {one.spec for one in digest.assessment.to_copy if one.package in asked}
     said = []
@@ -213,7 +216,7 @@ def lacks(tag: ComparedTag) -> bool:
 
 
 def _removed_snapshots(digest: Digest) -> dict[str, str]:
-    """Return, by removed snapshot, the newest one left ("" unless that is older); {} if readers pin or should wait."""
+    """Return, by removed snapshot, a snapshot to move to, or ""; {} if readers pin a snapshot or should wait."""
     found = (one.statement for one in digest.assessment.facts if one.kind == StatementKind.TAG_REMOVED)
     names = {one.name: "".join(one.after) for one in found if one and is_snapshot(one.name)}
     return {} if digest.pinned or digest.assessment.is_waiting else names
@@ -222,7 +225,7 @@ def _removed_snapshots(digest: Digest) -> dict[str, str]:
 def newest_snapshots(digest: Digest) -> list[tuple[str, str]]:
     """Return pairs of source and snapshot to which readers without a pin should move from older snapshots.
 
-    They are the new snapshots; none if a new one lacks something, unless an older snapshot was removed.
+    These are the new snapshots. If one of them lacks something and no older snapshot was removed, there are none.
     """
     new, removed = new_snapshots(digest), _removed_snapshots(digest)
     if digest.pinned or digest.assessment.is_waiting or (not removed and any(map(lacks, new))):
@@ -237,7 +240,7 @@ def fuller_snapshots(digest: Digest) -> list[str]:
 
 
 def is_of_moving(action: Action, digest: Digest) -> bool:
-    """Tell whether `action` is to re-concretize for a new snapshot, as all do who move there."""
+    """Tell whether `action` only asks for what moving to a new snapshot requires anyway."""
     return action.because is Because.OTHER and action.tag in {tag for _, tag in newest_snapshots(digest)}
 
 
@@ -288,9 +291,9 @@ def _same_tags(digest: Digest) -> list[TagDigest]:
 
 
 def _old_and_rebuilt(digest: Digest) -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
-    """Return what is gone or may be pruned, with the stacks: replaced versions (`zlib 3.3.1`), and packages.
+    """Return the stacks by replaced version (`zlib 3.3.1`), and the stacks by package with outdated builds.
 
-    A version has no stacks if all that have its package replaced it.
+    The set of stacks is empty if no other stacks have the package.
     """
     own, is_wait_over = _same_tags(digest), digest.assessment.is_wait_over
     packages = grouped(one for tag in own for one in tag.outdated(is_wait_over=is_wait_over))
@@ -308,7 +311,7 @@ def _old_and_rebuilt(digest: Digest) -> tuple[dict[str, frozenset[str]], dict[st
 
 
 def _in_stacks(found: Mapping[str, Collection[str]], words: Words, most: int = 1) -> str:
-    """Return the names of `found` with their stacks in words, or, if they are many, the first `most` of them alone."""
+    """Return the names in `found` with their stacks; if there are many names, the first `most` names without stacks."""
     if len(found) > MOST_NAMES + 1:
         return and_more([*found], words, most)
     said = []
@@ -383,7 +386,7 @@ def _branch(action: Action, digest: Digest, words: Words) -> str:
 
 
 def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "", most: int = _MOST_ASKED) -> str:
-    """Return one sentence on the actions `group`; `prefix` begins the key of its words, `most` limits the names."""
+    """Return one sentence on the actions `group`, with `most` names; its key in words.toml begins with `prefix`."""
     if group[0].because not in ENVIRONMENT:
         return _action(group[0], digest, words, prefix, most)
     assessment, parts = digest.assessment, list[str]()
@@ -438,7 +441,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
 
 
 def _others_there(because: Because, own: Sequence[Resolution], count: int, tag: str, words: Words) -> str:
-    """Return a clause that `tag` has `count` other builds, which names the packages of `own`; `because` says why."""
+    """Return a clause on `count` other builds in `tag` in place of the binaries `own`; `because` selects its words."""
     is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
     is_unsure = any(one.lacks_compiler for one in own)
     is_same = all(one.left is Nearest.EQUAL for one in own)
@@ -583,7 +586,7 @@ def _lacking(action: Action, digest: Digest) -> ComparedTag | None:
 
 
 def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OPEN, start: str = "or") -> str:
-    """Return what else lock files may name that was replaced after the day of `task`, or ""; `start` begins the key."""
+    """Return other old packages that lock files of `task` may name, or ""; `start` begins the key in words.toml."""
     if task.because not in LOCK_FILES:
         return ""
     told = () if digest.assessment.due else [*chain(*_old_and_rebuilt(digest))]
@@ -604,7 +607,7 @@ def or_with_old(task: Action, digest: Digest, words: Words, most: int = _MOST_OP
 
 
 def widened(task: Action, digest: Digest) -> Action:
-    """Return `task`, which is on lock files made before a day; use the day of `digest` if it outdates all of them."""
+    """Return `task` on lock files before a day; if `digest` outdates all lock files, its day replaces that day."""
     old, rebuilt = _old_and_rebuilt(digest)
     tags = {(tag.source, tag.report.tag) for tag in _same_tags(digest)}
     is_all = rebuilt and not (old or digest.assessment.due) and tags == {(task.source, task.tag)}
@@ -612,7 +615,7 @@ def widened(task: Action, digest: Digest) -> Action:
 
 
 def _compilers(binaries: Iterable[Resolution]) -> str:
-    """Return, in words, other compilers of equal builds: ` (24 with gcc@13.3.0)`; "" if there are none."""
+    """Return compilers, with counts, that other builds have and `binaries` lack: ` (24 with gcc@13.3.0)`, or ""."""
     start = "compiler "
     others = Counter(text.removeprefix(start) for one in binaries for text in one.differs if text.startswith(start))
     named = ", ".join(f"{count:,} with {safe(name)}" for name, count in others.most_common(MOST_NAMES))
