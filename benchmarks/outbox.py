@@ -17,9 +17,9 @@ from cachewatch.report.digest_and_message_values import Message, RenderedDigest
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.sending_and_channel_faults import deliver
-from cachewatch.store import deliveries as outbox
+from cachewatch.store import delivery_queue_and_order as outbox
 from cachewatch.store import digests_and_holds as digests
-from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.delivery_queue_and_order import DeliveryState
 from cachewatch.store.digests_and_holds import DigestRecord, DigestState
 from cachewatch.store.schema import deliveries
 from cachewatch.store.transactions_and_sqlite import Connection, open_database

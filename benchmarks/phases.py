@@ -37,7 +37,7 @@ def _timed_steps(phase: str, function: Callable[..., Iterator[Any]]) -> Callable
 def main() -> None:
     """Compare two revisions, once."""
     repository, before, after = sys.argv[1:]
-    load = _timed("load the command line", lambda: __import__("cachewatch.cli.diff"))
+    load = _timed("load the command line", lambda: __import__("cachewatch.cli.diff_and_fail_on"))
     load()
     _timed("load what reads git", lambda: __import__("cachewatch.git.tags_and_documents"))()
     _timed("load DeepDiff", lambda: __import__("deepdiff"))()
@@ -46,7 +46,7 @@ def main() -> None:
     from cachewatch.core.comparison.stacks_prunes_suspicion import Observation  # noqa: PLC0415
     from cachewatch.core.filters_and_spec_patterns import Selection  # noqa: PLC0415
     from cachewatch.documents import records_parsing_diagnostics as parsing  # noqa: PLC0415
-    from cachewatch.git.remote_urls_and_fetching import open_repository  # noqa: PLC0415
+    from cachewatch.git.remote_urls_and_fetch_errors import open_repository  # noqa: PLC0415
     from cachewatch.report.diff_blocks_and_colours import Palette, Requested  # noqa: PLC0415
     from cachewatch.report.diff_formats_and_alike_tags import write_text  # noqa: PLC0415
     from cachewatch.sources.before_and_after import compare_sides  # noqa: PLC0415

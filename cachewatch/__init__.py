@@ -1,7 +1,7 @@
 """Report what changed in a Spack build cache. The names in `__all__` are the public API; docs/api.md describes them.
 
 Each name is loaded when it is first used, so that importing the package is fast. To read the code, start where a
-command begins: `diff` in cli/diff.py, `once` in service/passes_and_leadership.py (run_pass). Both compare by the steps
+command begins: `diff` in cli/diff_and_fail_on.py, `once` in service/passes_and_leadership.py (run_pass). Both compare by the steps
 of comparison_flow.py. A word has its meaning at its class: Spec (one built binary), Place, Loss (core/kinds_and_specs.py),
 Items, Story, Statement (core/statement_kinds.py), Stream (service); a tag is a folder of the catalogue, such as develop.
 """

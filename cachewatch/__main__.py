@@ -25,7 +25,7 @@ _OWN = (
     ("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "init_and_demo:demo"),
     ("Begin", "init", "Write a short, commented configuration file.", "init_and_demo:init"),
     ("Begin", "help", "Show help on a command, or `help kinds`, `schema`, `completion`.", "help_and_exit_codes:help_"),
-    ("Compare", "diff", "Show what changed between two revisions, dates or documents.", "diff:diff"),
+    ("Compare", "diff", "Show what changed between two revisions, dates or documents.", "diff_and_fail_on:diff"),
     ("Compare", "show", "Show the builds of packages by version, stack and target.", "show_tags_packages:show"),
     ("Compare", "packages", "List the packages of a tag.", "show_tags_packages:packages"),
     ("Compare", "stacks", "List the stacks of a tag.", "show_tags_packages:stacks"),

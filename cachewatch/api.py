@@ -27,10 +27,10 @@ from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.environments import CacheContents, listed, open_environment, published, recorded_in
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.remote_urls_and_fetching import open_repository
+from cachewatch.git.remote_urls_and_fetch_errors import open_repository
 from cachewatch.git.revision_names_and_times import Revision, back_from, resolve
 from cachewatch.git.tags_and_documents import tags_of
-from cachewatch.report.json_and_csv import COLUMNS, csv_lines, package_json, write_json
+from cachewatch.report.json_and_safe_csv import COLUMNS, csv_lines, package_json, write_json
 from cachewatch.sources import folders_and_unreadable_files as folders
 from cachewatch.sources.before_and_after import compare_sides, needs_git
 

@@ -1,6 +1,6 @@
 """The flow of a comparison, from documents to results.
 
-`diff` (cli/diff.py) gets a Comparison, which names the documents that differ, from sources/before_and_after.py, calls
+`diff` (cli/diff_and_fail_on.py) gets a Comparison, which names the documents that differ, from sources/before_and_after.py, calls
 `changesets`, and hands the reports to report/. A pass (service/passes_and_leadership.run_pass) takes the same steps by
 service/comparison_cache.py, to compare once for all streams. Nothing here prints.
 

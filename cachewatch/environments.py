@@ -23,7 +23,7 @@ from cachewatch.core.graphs_and_attribution import GraphNode, shared_names
 from cachewatch.core.kinds_and_specs import Diagnostic, Document, Signature, grouped
 from cachewatch.core.versions_spellings_targets import parse_ranges
 from cachewatch.documents import spec_nodes_and_graphs as spec_nodes
-from cachewatch.documents.front_matter_and_limits import load_yaml
+from cachewatch.documents.recognition_and_front_matter import load_yaml
 from cachewatch.documents.records_parsing_diagnostics import KnownRecords, about_content, parse_side
 from cachewatch.errors import UnreadableDocument, UsageError, WorkFailed, explained
 from cachewatch.git.local_repository import Repository

@@ -1,7 +1,7 @@
 """The hooks by which extensions add to cachewatch, and the installed extensions. docs/extending.md has examples.
 
 An extension's `__init__.py` imports this module and nothing else, so that a command loads only what it uses: rows name
-objects as `module:object` (`cachewatch.cli.diff:diff`), and `load` imports such an object when it is needed.
+objects as `module:object` (`cachewatch.cli.diff_and_fail_on:diff`), and `load` imports such an object when it is needed.
 """
 
 import pkgutil

@@ -12,7 +12,7 @@ from station import DAY, Site, config
 from cachewatch.core.advice.waits_and_reminders import Departure
 from cachewatch.core.statement_kinds import Statement
 from cachewatch.report.digest_and_message_values import Digest
-from cachewatch.service import deciding_and_storing, digest_assembly_and_holds
+from cachewatch.service import deciding_and_storing, digest_assembly_and_hold_times
 from cachewatch.service.passes_and_leadership import run_pass
 from cachewatch.store import cursors_and_remembered as cursors
 
@@ -35,7 +35,7 @@ class Readers:
         self.site = Site(folder, states, config)
         self.made: list[Digest] = []
         self.number = 0
-        real = digest_assembly_and_holds.pack_messages
+        real = digest_assembly_and_hold_times.pack_messages
 
         def look(config: Any, stream: Any, digest: Digest, *others: Any) -> Any:
             self.made.append(digest)

@@ -21,10 +21,10 @@ from cachewatch.operators.status_problems_explanations import ProblemList, find_
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import Result, run_pass
-from cachewatch.service.streams_and_silences import Stream, StreamState, read_stream
-from cachewatch.store import deliveries as outbox
+from cachewatch.service.streams_starts_silences import Stream, StreamState, read_stream
+from cachewatch.store import delivery_queue_and_order as outbox
 from cachewatch.store import digests_and_holds as digests
-from cachewatch.store.deliveries import Delivery
+from cachewatch.store.delivery_queue_and_order import Delivery
 from cachewatch.store.digests_and_holds import DigestRecord
 from cachewatch.store.transactions_and_sqlite import Connection, Database, open_database
 

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from cachewatch.report.digest_and_message_values import Message, RenderedDigest
-from cachewatch.store import deliveries, schema, transactions_and_sqlite
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store import digests_and_holds as digests
-from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store import schema, transactions_and_sqlite
+from cachewatch.store.delivery_queue_and_order import DeliveryState
 from cachewatch.store.digests_and_holds import DigestRecord, DigestState
 from cachewatch.store.schema import FORM
 from cachewatch.store.transactions_and_sqlite import Connection

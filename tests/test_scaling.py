@@ -13,12 +13,12 @@ import pytest
 from conftest import Run
 from helpers import Record, document, graph_spec, record, records, write
 
-from cachewatch.config.schedules_and_dates import as_datetime, parse_days, parse_when
+from cachewatch.config.schedules_and_quiet_times import as_datetime, parse_days, parse_when
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.graphs_and_attribution import Cause, Dependency, Explanation, GraphNode, Nodes, What, attribute
 from cachewatch.core.kinds_and_specs import Side
-from cachewatch.documents import front_matter_and_limits as limits
-from cachewatch.documents.front_matter_and_limits import read_tags_file
+from cachewatch.documents import recognition_and_front_matter as limits
+from cachewatch.documents.recognition_and_front_matter import read_tags_file
 from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.documents.spec_nodes_and_graphs import read_package_graph, read_tag_graph
 from cachewatch.environments import read_lock, read_manifest

@@ -18,7 +18,7 @@ from cachewatch.environments import cover_both
 from cachewatch.errors import CachewatchError
 from cachewatch.extensions.buildcaches.mirrors_and_registries import Image, Registry, Validator, fetch_index
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.remote_urls_and_fetching import Remote
+from cachewatch.git.remote_urls_and_fetch_errors import Remote
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.http.client import RequestLimits
 

@@ -88,7 +88,7 @@ def read_index(folder: Path) -> dict[str, Any]:
 def histories(buildcaches: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, History]:
     """Each series of states, recorded one after the other as if it were one mirror that changes."""
     from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache  # noqa: PLC0415
-    from cachewatch.extensions.buildcaches.recorder import record  # noqa: PLC0415
+    from cachewatch.extensions.buildcaches.recording_and_suspicion import record  # noqa: PLC0415
 
     made: dict[str, History] = {}
     for kind in ("v3", "v2"):

@@ -21,7 +21,7 @@ from cachewatch.core.versions_spellings_targets import sorted_versions
 from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.errors import CachewatchError, SourceError, UsageError
 from cachewatch.git.local_repository import Repository, is_in_repository
-from cachewatch.git.remote_urls_and_fetching import clone_folder, is_url, open_clone, open_repository
+from cachewatch.git.remote_urls_and_fetch_errors import clone_folder, is_url, open_clone, open_repository
 from cachewatch.git.revision_names_and_times import Revision, resolve
 from cachewatch.git.tags_and_documents import read_package, stacks_of, tags_of
 from cachewatch.git.trees import catalogue_of, folders, nothing_found

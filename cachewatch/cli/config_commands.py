@@ -18,7 +18,14 @@ from cachewatch.cli import shared_options_and_filters as filters
 from cachewatch.cli import terminal
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.config import reading_showing_warnings as configs
-from cachewatch.config.schedules_and_dates import Schedule, duration_in_words, minute, parse_when, quiet_until, second
+from cachewatch.config.schedules_and_quiet_times import (
+    Schedule,
+    duration_in_words,
+    minute,
+    parse_when,
+    quiet_until,
+    second,
+)
 from cachewatch.config.settings_and_subscriptions import Config, Match
 from cachewatch.config.sources_and_channels import Source
 from cachewatch.config.value_types_and_secrets import parse_mail
@@ -40,7 +47,7 @@ from cachewatch.report.template_rendering import source as template_source
 from cachewatch.report.words_file import entries, values_of
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context_and_source_copies import Context, watched_copy
-from cachewatch.service.streams_and_silences import in_a_row
+from cachewatch.service.streams_starts_silences import in_a_row
 from cachewatch.store.schema import utc_now
 from cachewatch.store.transactions_and_sqlite import Database, has_state, open_database, open_to_read
 

@@ -18,21 +18,21 @@ from typing import Any
 
 import click
 
-from cachewatch.cli.diff import diff
+from cachewatch.cli.diff_and_fail_on import diff
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.shared_options_and_filters import PUBLIC, in_full
 from cachewatch.cli.terminal import tell, warn, width
 from cachewatch.config.reading_showing_warnings import read_config
-from cachewatch.config.schedules_and_dates import check_zone, parse_when
+from cachewatch.config.schedules_and_quiet_times import check_zone, parse_when
 from cachewatch.config.sources_and_channels import PORTS
 from cachewatch.config.value_types_and_secrets import check_name, parse_host, parse_mail
 from cachewatch.core import names_and_layouts as names
-from cachewatch.documents.front_matter_and_limits import write_tags_file
+from cachewatch.documents.recognition_and_front_matter import write_tags_file
 from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.environments import LOCK_FILE
 from cachewatch.errors import CachewatchError, UsageError
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.remote_urls_and_fetching import is_url
+from cachewatch.git.remote_urls_and_fetch_errors import is_url
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import tags_of
 from cachewatch.git.trees import nothing_found

@@ -21,12 +21,12 @@ from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.shared_options_and_filters import completing
 from cachewatch.cli.terminal import format_option, is_on_terminal, palette, say, tell, warn, write_lines, write_text
 from cachewatch.config.reading_showing_warnings import read_config
-from cachewatch.config.schedules_and_dates import minute, quiet_until
+from cachewatch.config.schedules_and_quiet_times import minute, quiet_until
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.sources_and_channels import FileConfig, MailConfig, Source, WebhookConfig
 from cachewatch.core.escaping_and_mentions import markup, plain_lines, safe
 from cachewatch.errors import AnotherInstance, SourceError, TemplateError, UsageError
-from cachewatch.git.remote_urls_and_fetching import is_url
+from cachewatch.git.remote_urls_and_fetch_errors import is_url
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.operators.status_problems_explanations import ServiceStatus, find_problems, read_status
 from cachewatch.report.diff_blocks_and_colours import COLOURS_OF_KINDS
@@ -37,10 +37,10 @@ from cachewatch.report.words_file import words
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context_and_source_copies import Context, copy_for_now
 from cachewatch.service.deciding_and_storing import is_left_out
-from cachewatch.service.digest_assembly_and_holds import ChannelMessages, compose, pack_messages
+from cachewatch.service.digest_assembly_and_hold_times import ChannelMessages, compose, pack_messages
 from cachewatch.service.passes_and_leadership import leading, ping, poll, resume, run_pass
-from cachewatch.service.streams_and_silences import REGULAR, URGENT, Stream, first_revision, read_stream, streams_of
-from cachewatch.store import deliveries
+from cachewatch.service.streams_starts_silences import REGULAR, URGENT, Stream, first_revision, read_stream, streams_of
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.schema import utc_now

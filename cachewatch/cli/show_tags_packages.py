@@ -23,7 +23,7 @@ from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs, SpecCondition, SpecPattern, is_plain, spec_texts
 from cachewatch.core.kinds_and_specs import MISSED, Diagnostic, Document, LossClass, Signature, Specs
 from cachewatch.core.versions_spellings_targets import sorted_versions, variant_name
-from cachewatch.documents.front_matter_and_limits import BOM
+from cachewatch.documents.recognition_and_front_matter import BOM
 from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.environments import open_environment, published, recorded_in
 from cachewatch.errors import CachewatchError, DocumentError, UnknownRevision, UnreadableDocument, UsageError

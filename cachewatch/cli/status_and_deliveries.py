@@ -15,7 +15,7 @@ import click
 from cachewatch.cli.config_commands import configured, configured_without_secrets, page, reading, working_on
 from cachewatch.cli.help_and_exit_codes import SuggestingGroup, examples
 from cachewatch.cli.terminal import FORMAT_OPTION, palette, tell, width, with_options, write_json, write_lines
-from cachewatch.config.schedules_and_dates import minute
+from cachewatch.config.schedules_and_quiet_times import minute
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret, StatePlace, read_secret_file, state_named
 from cachewatch.core.escaping_and_mentions import safe
@@ -25,11 +25,11 @@ from cachewatch.operators.status_problems_explanations import find_problems, rea
 from cachewatch.report.tables_and_listings import Table, text_lines
 from cachewatch.report.words import number as number_of
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.streams_and_silences import in_a_row
-from cachewatch.store import deliveries as outbox
+from cachewatch.service.streams_starts_silences import in_a_row
+from cachewatch.store import delivery_queue_and_order as outbox
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import transactions_and_sqlite as store
-from cachewatch.store.deliveries import OPEN, WAITING, Delivery, DeliveryState, all_suppressed
+from cachewatch.store.delivery_queue_and_order import OPEN, WAITING, Delivery, DeliveryState, all_suppressed
 from cachewatch.store.schema import utc_now
 
 

@@ -24,7 +24,7 @@ from cachewatch.core.kinds_and_specs import Diagnostic
 from cachewatch.errors import UsageError, explained
 from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.diff_blocks_and_colours import Palette, fitted
-from cachewatch.report.json_and_csv import pretty_json
+from cachewatch.report.json_and_safe_csv import pretty_json
 
 
 def tell(text: str) -> None:

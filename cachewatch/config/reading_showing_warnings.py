@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from cachewatch.config.schedules_and_dates import WEEKDAYS, check_zone, duration_in_words
+from cachewatch.config.schedules_and_quiet_times import WEEKDAYS, check_zone, duration_in_words
 from cachewatch.config.sections import (
     NOT_A_KEY,
     Broken,

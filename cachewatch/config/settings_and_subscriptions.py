@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo, create_model, model_validator
 
 from cachewatch.config import value_types_and_secrets as types
-from cachewatch.config.schedules_and_dates import check_zone, parse_days, parse_when, quiet_until
+from cachewatch.config.schedules_and_quiet_times import check_zone, parse_days, parse_when, quiet_until
 from cachewatch.config.sections import ConfigContext, ConfigSection, checked, key, mistake, not_in_file, unknown
 from cachewatch.config.sources_and_channels import MAIL_TYPES, Channels, Sources
 from cachewatch.core.advice.urgency_and_levels import CAN_BE_URGENT

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from cachewatch.config import value_types_and_secrets as types
-from cachewatch.config.schedules_and_dates import parse_size
+from cachewatch.config.schedules_and_quiet_times import parse_size
 from cachewatch.config.sections import ConfigContext, ConfigSection, checked, key, mistake, mistake_at, not_in_file
 from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.errors import ConfigError

@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from cachewatch.config.schedules_and_dates import DURATION, SIZE, parse_duration, parse_size
+from cachewatch.config.schedules_and_quiet_times import DURATION, SIZE, parse_duration, parse_size
 from cachewatch.config.sections import (
     NOT_A_KEY,
     ConfigContext,

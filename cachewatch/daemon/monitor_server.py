@@ -17,13 +17,13 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
 from cachewatch import __version__
-from cachewatch.config.schedules_and_dates import quiet_until
+from cachewatch.config.schedules_and_quiet_times import quiet_until
 from cachewatch.errors import CachewatchError
 from cachewatch.operators.status_problems_explanations import ChannelStatus, find_problems, read_status
 from cachewatch.report.words import number
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import health_and_alerts as health
-from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.delivery_queue_and_order import DeliveryState
 from cachewatch.store.digests_and_holds import DigestState
 from cachewatch.store.health_and_alerts import AlertKind, Counter
 

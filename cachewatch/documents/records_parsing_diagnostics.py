@@ -1,6 +1,6 @@
 """Parse the bytes of a `specs.md` into a Document, check its `meta`, say what is wrong with it; and write documents.
 
-Most documents are seven lines, two of which hold JSON. Others are read as YAML (front_matter_and_limits.py), a hundred
+Most documents are seven lines, two of which hold JSON. Others are read as YAML (recognition_and_front_matter.py), a hundred
 times slower, with the same result (tests/documents/test_documents.py). The key `meta` of a document repeats the specs,
 so it is checked against them and never compared.
 
@@ -36,7 +36,7 @@ from cachewatch.core.kinds_and_specs import (
     facts_of,
     known_hash,
 )
-from cachewatch.documents import front_matter_and_limits as front_matter
+from cachewatch.documents import recognition_and_front_matter as front_matter
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
 from cachewatch.runtime.worker import Piece
 

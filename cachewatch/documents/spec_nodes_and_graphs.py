@@ -24,7 +24,7 @@ from msgspec import Struct
 from cachewatch.core import versions_spellings_targets as spack
 from cachewatch.core.graphs_and_attribution import LANGUAGES, Dependency, GraphNode, Ingredients, name_of, shared_names
 from cachewatch.core.versions_spellings_targets import NO_COMPILER
-from cachewatch.documents.front_matter_and_limits import MAX_BYTES
+from cachewatch.documents.recognition_and_front_matter import MAX_BYTES
 from cachewatch.errors import UnreadableDocument
 
 _FLAGS = frozenset({"cflags", "cppflags", "cxxflags", "fflags", "ldflags", "ldlibs"})

@@ -22,7 +22,7 @@ from typing import Any
 from msgspec import Struct
 
 from cachewatch.core.names_and_layouts import ANYWHERE, Layout
-from cachewatch.documents.front_matter_and_limits import MAX_BYTES
+from cachewatch.documents.recognition_and_front_matter import MAX_BYTES
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.git_processes import LONGEST_WORDS, Git, Process, check_version, explain, find_repository, lines_of
 from cachewatch.runtime.files_and_locks import RefusedFile, check_regular, read_regular

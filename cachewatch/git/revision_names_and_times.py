@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cachewatch.config.schedules_and_dates import as_datetime
+from cachewatch.config.schedules_and_quiet_times import as_datetime
 from cachewatch.core.kinds_and_specs import Side
 from cachewatch.core.names_and_layouts import ENDINGS, did_you_mean
 from cachewatch.errors import SourceError, UnknownRevision

@@ -22,7 +22,7 @@ from cachewatch.git import clone_locks_and_disk_space as upkeep
 from cachewatch.git.clone_locks_and_disk_space import RECORDING_LOCK
 from cachewatch.git.git_processes import init_repository
 from cachewatch.git.local_repository import FULL_ID, Repository
-from cachewatch.git.remote_urls_and_fetching import Access, Remote, Tip, Unreachable, redact
+from cachewatch.git.remote_urls_and_fetch_errors import Access, Remote, Tip, Unreachable, redact
 from cachewatch.git.trees import folder_of, folders, stored_catalogue
 from cachewatch.runtime.files_and_locks import user_name
 

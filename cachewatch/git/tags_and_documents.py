@@ -13,7 +13,7 @@ from cachewatch.core.changesets import Blob, Comparison, Content, Difference, Do
 from cachewatch.core.filters_and_spec_patterns import no_tag_matches
 from cachewatch.core.kinds_and_specs import Diagnostic, Document, Side, Unreadable, grouped
 from cachewatch.core.names_and_layouts import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean, is_name
-from cachewatch.documents.front_matter_and_limits import ignored_entries_note, read_tags_file
+from cachewatch.documents.recognition_and_front_matter import ignored_entries_note, read_tags_file
 from cachewatch.documents.records_parsing_diagnostics import TOO_LARGE, KnownRecords, parse_side
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.local_repository import Repository

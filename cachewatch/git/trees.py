@@ -20,8 +20,8 @@ from msgspec import Struct
 from cachewatch.core.changesets import USUAL_BYTES, Blob, Difference, DocumentPair
 from cachewatch.core.kinds_and_specs import Diagnostic, DiagnosticKind, Unreadable
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, not_compared, why_contested
-from cachewatch.documents import front_matter_and_limits as front_matter
-from cachewatch.documents.front_matter_and_limits import MAX_ENTRIES, ignored_entries_note
+from cachewatch.documents import recognition_and_front_matter as front_matter
+from cachewatch.documents.recognition_and_front_matter import MAX_ENTRIES, ignored_entries_note
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.local_repository import FULL_ID, Repository, object_id
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import structs
 
-from cachewatch.config.schedules_and_dates import duration_in_words, minute
+from cachewatch.config.schedules_and_quiet_times import duration_in_words, minute
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.core.advice.waits_and_reminders import confirmed
 from cachewatch.errors import UsageError
@@ -18,14 +18,14 @@ from cachewatch.report.digest_and_message_values import Message, open_channel
 from cachewatch.service import alerts_and_silent_sources as notices
 from cachewatch.service import recipients_and_retries as recipients
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.digest_assembly_and_holds import place, questions
-from cachewatch.service.streams_and_silences import streams_of
+from cachewatch.service.digest_assembly_and_hold_times import place, questions
+from cachewatch.service.streams_starts_silences import streams_of
 from cachewatch.service.unreadable_documents import unreadable, unreadable_sources
 from cachewatch.store import cursors_and_remembered as cursors
-from cachewatch.store import deliveries
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
-from cachewatch.store.deliveries import OPEN, WAITING, Delivery, DeliveryState
+from cachewatch.store.delivery_queue_and_order import OPEN, WAITING, Delivery, DeliveryState
 from cachewatch.store.digests_and_holds import DigestState, DigestSummary
 from cachewatch.store.health_and_alerts import OF_HOLDS, AlertKey, AlertKind, OpenAlert
 from cachewatch.store.transactions_and_sqlite import Connection

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.schedules_and_dates import parse_when, quiet_until
+from cachewatch.config.schedules_and_quiet_times import parse_when, quiet_until
 from cachewatch.config.settings_and_subscriptions import Config, Match, Silence
 from cachewatch.config.sources_and_channels import MailConfig
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
@@ -27,13 +27,13 @@ from cachewatch.report.dates_and_totals import how_long
 from cachewatch.report.words import number
 from cachewatch.service.alerts_and_silent_sources import OPERATORS
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.digest_assembly_and_holds import goes_out_at
+from cachewatch.service.digest_assembly_and_hold_times import goes_out_at
 from cachewatch.service.recipients_and_retries import is_operator, last_addresses
-from cachewatch.service.streams_and_silences import Stream, selection_of, streams_of
-from cachewatch.store import deliveries
+from cachewatch.service.streams_starts_silences import Stream, selection_of, streams_of
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
-from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.delivery_queue_and_order import DeliveryState
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, ChannelHealth, SourceHealth
 from cachewatch.store.schema import filled
 from cachewatch.store.transactions_and_sqlite import Connection

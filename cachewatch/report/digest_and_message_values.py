@@ -1,7 +1,7 @@
 """The values of reports: a digest, a notice to operators, a rendered digest, and the messages and results of channels.
 
 A digest takes these forms: a TagDigest for each tag; the Digest, with all of them; a PendingDigest, which also says how
-cursors move (service/digest_assembly_and_holds); a RenderedDigest, its texts; a Message for each target, the final
+cursors move (service/digest_assembly_and_hold_times); a RenderedDigest, its texts; a Message for each target, the final
 bytes; and ChannelMessages, those for one channel. Channels, opened by `open_channel`, deliver messages. The state stores a DigestRecord and returns it, without its content,
 as a DigestSummary or, with the reasons why it is held (Holds), as a HeldDigest (store/digests_and_holds).
 
@@ -29,7 +29,7 @@ from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.kinds_and_specs import Delta, Machine, Side, Unreadable
 from cachewatch.core.statement_kinds import Statement
 from cachewatch.hooks import extensions, load
-from cachewatch.report.json_and_csv import CsvTable
+from cachewatch.report.json_and_safe_csv import CsvTable
 from cachewatch.report.words_file import Words, fill
 
 

@@ -10,7 +10,7 @@ from cachewatch.core.kinds_and_specs import LossClass
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.versions_spellings_targets import falls
 from cachewatch.report.diff_blocks_and_colours import Palette
-from cachewatch.report.json_and_csv import encode, picked
+from cachewatch.report.json_and_safe_csv import encode, picked
 from cachewatch.report.rebuild_cause_words import causes_json, reasons_in_words
 from cachewatch.report.words import MOST_NAMES, NEARLY_ALL, and_more, first_of, number
 from cachewatch.report.words_file import Words

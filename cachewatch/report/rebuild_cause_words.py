@@ -10,7 +10,7 @@ from cachewatch.core.escaping_and_mentions import safe, safe_name
 from cachewatch.core.graphs_and_attribution import WEAKEST, Cause, Causes, Explanation, GraphNode, LockChange, What
 from cachewatch.core.statement_kinds import CauseCount, Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import NO_COMPILER
-from cachewatch.report.json_and_csv import attributed, attributed_json, cause_json, encode, picked
+from cachewatch.report.json_and_safe_csv import attributed, attributed_json, cause_json, encode, picked
 from cachewatch.report.words import first_of, names, number
 from cachewatch.report.words_file import Words, words
 

@@ -15,7 +15,7 @@ from cachewatch.core.names_and_layouts import is_mutable
 from cachewatch.core.statement_kinds import StatementKind
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, version_key
 from cachewatch.report.diff_blocks_and_colours import ALL, COLOURS_OF_KINDS, Palette, fitted
-from cachewatch.report.json_and_csv import csv_rows, picked, pretty_json
+from cachewatch.report.json_and_safe_csv import csv_rows, picked, pretty_json
 from cachewatch.report.words import MOST_NAMES, NO_VERSION, first_of, number
 
 

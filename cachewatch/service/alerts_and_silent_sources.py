@@ -9,7 +9,7 @@ from itertools import islice, pairwise
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from cachewatch.config.schedules_and_dates import minute
+from cachewatch.config.schedules_and_quiet_times import minute
 from cachewatch.config.sources_and_channels import Source
 from cachewatch.errors import StateError, TemplateError
 from cachewatch.git.local_repository import Repository
@@ -20,10 +20,10 @@ from cachewatch.report.digests.rendering_and_sizes import render_notice
 from cachewatch.report.words_file import words
 from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service.context_and_source_copies import Context, EndingError
-from cachewatch.store import deliveries
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
-from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.delivery_queue_and_order import DeliveryState
 from cachewatch.store.digests_and_holds import DigestRecord
 from cachewatch.store.health_and_alerts import OF_HOLDS, AlertKey, AlertKind, SourceHealth
 from cachewatch.store.schema import to_text

@@ -21,13 +21,13 @@ from cachewatch.git.revision_names_and_times import Revision, covers, is_there, 
 from cachewatch.git.tags_and_documents import Bases, Restored, RestoredDocument, document_in, tags_of
 from cachewatch.report.digest_and_message_values import Note, Outage, Span
 from cachewatch.service import missing_and_returned as removals
-from cachewatch.service import streams_and_silences as streams
+from cachewatch.service import streams_starts_silences as streams
 from cachewatch.service.alerts_and_silent_sources import is_stale, longest_pause, staleness
 from cachewatch.service.comparing_tags_and_pins import OpenSource, TagNews, without_suspicion
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.missing_and_returned import Returns, Steps, all_statements, packages_of
-from cachewatch.service.streams_and_silences import PendingRange, Stream, StreamState, first_revision, plan_ranges
+from cachewatch.service.streams_starts_silences import PendingRange, Stream, StreamState, first_revision, plan_ranges
 from cachewatch.service.unreadable_documents import UnreadAfter, UnreadDocuments, by_tag, unknown
 from cachewatch.store.cursors_and_remembered import Advance, Cursor, CursorUpdate, Position, Unread
 from cachewatch.store.health_and_alerts import SourceHealth

@@ -43,12 +43,12 @@ from cachewatch.git.tags_and_documents import Bases, Restored, compare_revisions
 from cachewatch.hooks import extensions
 from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
-from cachewatch.report.json_and_csv import MOST_CSV
+from cachewatch.report.json_and_safe_csv import MOST_CSV
 from cachewatch.runtime.worker import Isolation
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.missing_and_returned import Steps, all_statements, tag_added, with_statements
-from cachewatch.service.streams_and_silences import PendingRanges, Silencing, Stream, StreamState, selection_of
+from cachewatch.service.streams_starts_silences import PendingRanges, Silencing, Stream, StreamState, selection_of
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 # Removals of packages or versions.

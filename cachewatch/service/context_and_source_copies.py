@@ -22,7 +22,7 @@ from cachewatch.core.names_and_layouts import ANYWHERE, Layout
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.clone_locks_and_disk_space import RECORDING_LOCK
 from cachewatch.git.local_repository import Repository, is_made
-from cachewatch.git.remote_urls_and_fetching import Access, redact
+from cachewatch.git.remote_urls_and_fetch_errors import Access, redact
 from cachewatch.git.revision_names_and_times import resolve, resolve_upstream
 from cachewatch.git.service_clone import ServiceClone
 from cachewatch.git.trees import catalogue_of, nothing_found
@@ -32,7 +32,7 @@ from cachewatch.runtime.files_and_locks import publish
 from cachewatch.runtime.log import Log
 from cachewatch.sources.folders_and_unreadable_files import is_plain, record_folder
 from cachewatch.store.cursors_and_remembered import Advance
-from cachewatch.store.deliveries import Delivery
+from cachewatch.store.delivery_queue_and_order import Delivery
 from cachewatch.store.schema import Clock, utc_now
 from cachewatch.store.transactions_and_sqlite import Connection, Database, after_commit
 

@@ -1,6 +1,6 @@
 """Create the digest of a stream if it is due, in four acts: read its state, decide, pin the revisions, write.
 
-Deciding compares and renders (digest_assembly_and_holds), and does not use the database. Writing is one transaction,
+Deciding compares and renders (digest_assembly_and_hold_times), and does not use the database. Writing is one transaction,
 which first checks that the state read is unchanged. If the process ends at any moment, either the digest is stored and
 the cursors have moved, or neither. Deliveries are sent later, from the stored messages.
 """
@@ -14,7 +14,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.schedules_and_dates import quiet_until
+from cachewatch.config.schedules_and_quiet_times import quiet_until
 from cachewatch.core.advice.waits_and_reminders import A_MONTH, series_or_tag
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs
@@ -24,19 +24,19 @@ from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import tags_of
 from cachewatch.runtime.log import Log, error_message, traceback_of
 from cachewatch.service import alerts_and_silent_sources as alerts
-from cachewatch.service import digest_assembly_and_holds as assembly
+from cachewatch.service import digest_assembly_and_hold_times as assembly
 from cachewatch.service.alerts_and_silent_sources import OPERATORS, Alert, OperatorNotice, notify_within
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context, EndingError
-from cachewatch.service.digest_assembly_and_holds import Packed, PendingDigest, compose, over, pack_messages
-from cachewatch.service.streams_and_silences import Stream, StreamState, first_revision, is_current, read_stream
+from cachewatch.service.digest_assembly_and_hold_times import Packed, PendingDigest, compose, over, pack_messages
+from cachewatch.service.streams_starts_silences import Stream, StreamState, first_revision, is_current, read_stream
 from cachewatch.service.unreadable_documents import find_unreadable, tags_to_read, unread_at_begin
 from cachewatch.store import cursors_and_remembered as cursors
-from cachewatch.store import deliveries
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.cursors_and_remembered import Advance, CursorUpdate, Unread
-from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.delivery_queue_and_order import DeliveryState
 from cachewatch.store.digests_and_holds import DigestRecord, DigestState, Slot
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
 from cachewatch.store.transactions_and_sqlite import Connection

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.schedules_and_dates import minute
+from cachewatch.config.schedules_and_quiet_times import minute
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.sources_and_channels import FeedConfig, Source
 from cachewatch.errors import AnotherInstance, CachewatchError, StateError
@@ -34,9 +34,9 @@ from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context, EndingError, News
 from cachewatch.service.deciding_and_storing import create_digest, take_over_renamed
 from cachewatch.service.sending_and_channel_faults import deliver_all
-from cachewatch.service.streams_and_silences import Stream, in_a_row, streams_of, streams_to_look_at
+from cachewatch.service.streams_starts_silences import Stream, in_a_row, streams_of, streams_to_look_at
 from cachewatch.store import cursors_and_remembered as cursors
-from cachewatch.store import deliveries
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter, SourceHealth

@@ -13,8 +13,8 @@ from cachewatch.config.settings_and_subscriptions import Config, Subscription
 from cachewatch.config.value_types_and_secrets import address_of
 from cachewatch.service.alerts_and_silent_sources import OPERATORS, Alert, open_within, resolve_within
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.store import deliveries
-from cachewatch.store.deliveries import Delivery, DeliveryState
+from cachewatch.store import delivery_queue_and_order as deliveries
+from cachewatch.store.delivery_queue_and_order import Delivery, DeliveryState
 from cachewatch.store.digests_and_holds import subscription_of
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 from cachewatch.store.transactions_and_sqlite import Connection

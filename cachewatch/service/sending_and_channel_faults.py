@@ -35,10 +35,10 @@ from cachewatch.service import alerts_and_silent_sources as alerts
 from cachewatch.service import recipients_and_retries as recipients
 from cachewatch.service.alerts_and_silent_sources import Alert
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.store import deliveries
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
-from cachewatch.store.deliveries import OPEN, Delivery, DeliveryState
+from cachewatch.store.delivery_queue_and_order import OPEN, Delivery, DeliveryState
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind, Counter
 from cachewatch.store.transactions_and_sqlite import Connection
 

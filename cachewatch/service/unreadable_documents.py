@@ -21,7 +21,7 @@ from cachewatch.runtime.worker import INLINE, Isolation
 from cachewatch.service.alerts_and_silent_sources import Alert
 from cachewatch.service.comparing_tags_and_pins import TagNews
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.streams_and_silences import PendingRanges, streams_of
+from cachewatch.service.streams_starts_silences import PendingRanges, streams_of
 from cachewatch.store.cursors_and_remembered import Unread
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 from cachewatch.store.schema import filled

@@ -32,8 +32,8 @@ from cachewatch.core.names_and_layouts import (
     not_compared,
     why_contested,
 )
-from cachewatch.documents import front_matter_and_limits as front_matter
-from cachewatch.documents.front_matter_and_limits import (
+from cachewatch.documents import recognition_and_front_matter as front_matter
+from cachewatch.documents.recognition_and_front_matter import (
     MAX_BYTES,
     MAX_ENTRIES,
     Claim,

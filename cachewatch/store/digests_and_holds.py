@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, delete, exists, func, literal, select, u
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.digest_and_message_values import RenderedDigest
 from cachewatch.store.cursors_and_remembered import Advance
-from cachewatch.store.deliveries import IS_LEFT_OUT, OPEN, DeliveryState, message
+from cachewatch.store.delivery_queue_and_order import IS_LEFT_OUT, OPEN, DeliveryState, message
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind
 from cachewatch.store.schema import checksum_of, deliveries, digests, filled, holds, insert_new, put, slots
 

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from cachewatch.store import schema
-from cachewatch.store.deliveries import LONGEST_WAIT
+from cachewatch.store.delivery_queue_and_order import LONGEST_WAIT
 from cachewatch.store.schema import alerts, channels, filled, insert_into, put, sources, unread
 
 

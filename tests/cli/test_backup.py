@@ -12,7 +12,7 @@ from station import Site, begun, config
 
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store import transactions_and_sqlite
-from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.delivery_queue_and_order import DeliveryState
 from cachewatch.store.health_and_alerts import Counter
 from cachewatch.store.transactions_and_sqlite import NAME
 

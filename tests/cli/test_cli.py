@@ -393,7 +393,7 @@ def test_a_name_that_is_no_text(tmp_path: Path) -> None:
 
 def test_a_terminated_command_leaves_nothing(sides: tuple[Path, Path], tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys\nfrom cachewatch.__main__ import main\nimport cachewatch.cli.diff as d\n"
+        "import os, signal, sys\nfrom cachewatch.__main__ import main\nimport cachewatch.cli.diff_and_fail_on as d\n"
         "def write(*_):\n    yield b'x'\n    os.kill(os.getpid(), signal.SIGTERM)\n    yield b'y'\n"
         "d._format = lambda *_, **__: (None, write)\n"
         f"sys.argv = ['cachewatch', 'diff', {str(sides[0])!r}, {str(sides[1])!r}, '-o', {str(tmp_path / 'out')!r}]\nmain()"

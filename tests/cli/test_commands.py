@@ -13,8 +13,8 @@ from helpers import catalogue, records, secret
 from mailservers import free_port, post
 from station import Site, begun, config
 
-from cachewatch.store import deliveries
-from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store import delivery_queue_and_order as deliveries
+from cachewatch.store.delivery_queue_and_order import DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

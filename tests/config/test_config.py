@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cachewatch.config import settings_and_subscriptions
 from cachewatch.config.reading_showing_warnings import read_config, show_config
-from cachewatch.config.schedules_and_dates import duration_in_words, parse_duration, parse_size
+from cachewatch.config.schedules_and_quiet_times import duration_in_words, parse_duration, parse_size
 from cachewatch.config.sources_and_channels import EmailConfig, WebhookConfig
 from cachewatch.config.value_types_and_secrets import PostgresAddress, Secret
 from cachewatch.core.filters_and_spec_patterns import DEFAULT, chosen_kinds

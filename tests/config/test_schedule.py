@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cachewatch.config.schedules_and_dates import Schedule, check_zone, parse_days, parse_when, quiet_until
+from cachewatch.config.schedules_and_quiet_times import Schedule, check_zone, parse_days, parse_when, quiet_until
 from cachewatch.config.settings_and_subscriptions import QuietTime
 from cachewatch.errors import ConfigError
 

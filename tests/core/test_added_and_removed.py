@@ -18,7 +18,7 @@ from cachewatch.core.comparison.package_changes import Pair, SpecSide, SpecSides
 from cachewatch.core.comparison.package_items import items_of
 from cachewatch.core.kinds_and_specs import FACTS, Delta, Kind, MatchKind, PackageChange, Signature
 from cachewatch.core.statement_kinds import StatementKind
-from cachewatch.report.json_and_csv import package_json
+from cachewatch.report.json_and_safe_csv import package_json
 
 values = st.frozensets(
     st.text(max_size=6) | st.sampled_from(["__v", "a']['b", 'x"]["y', "root", "1", "01", "None"]), max_size=5

@@ -18,7 +18,7 @@ from cachewatch.core.comparison.package_changes import Pair, compare, compare_al
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.core.kinds_and_specs import NEW_CLASSES, VANISHED_CLASSES, PackageChange
 from cachewatch.documents.records_parsing_diagnostics import parse
-from cachewatch.report.json_and_csv import package_json, places_json
+from cachewatch.report.json_and_safe_csv import package_json, places_json
 
 # All pairs of the real documents of one package, both ways, but those without hashes.
 WITHOUT_HASHES = ("cub", "aml")

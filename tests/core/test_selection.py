@@ -20,7 +20,7 @@ from cachewatch.core.kinds_and_specs import Kind, PackageChange
 from cachewatch.core.statement_kinds import LOSSES, StatementKind
 from cachewatch.core.statements import statements_of
 from cachewatch.errors import UsageError
-from cachewatch.service.streams_and_silences import selection_of
+from cachewatch.service.streams_starts_silences import selection_of
 
 
 @pytest.mark.parametrize(

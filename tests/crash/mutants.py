@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.report.digest_and_message_values import Message, open_channel
-from cachewatch.service import deciding_and_storing, digest_assembly_and_holds, sending_and_channel_faults
+from cachewatch.service import deciding_and_storing, digest_assembly_and_hold_times, sending_and_channel_faults
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import cursors_and_remembered as cursors
 
@@ -28,7 +28,7 @@ def _cursor_first() -> None:
 
 def _send_first() -> None:
     """Send while the digest is made, and store afterwards that it was sent."""
-    pack = digest_assembly_and_holds.pack_messages
+    pack = digest_assembly_and_hold_times.pack_messages
 
     def pack_and_send(config: Config, *others: Any) -> Any:
         packed = pack(config, *others)

@@ -4,13 +4,13 @@ from typing import Any
 
 from cachewatch.service import (
     deciding_and_storing,
-    digest_assembly_and_holds,
+    digest_assembly_and_hold_times,
     passes_and_leadership,
     sending_and_channel_faults,
 )
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.store import cursors_and_remembered as cursors
-from cachewatch.store import deliveries
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.transactions_and_sqlite import SqliteDatabase
@@ -32,7 +32,7 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (deliveries, "claim"),
     (deliveries, "message"),
     (deliveries, "settle"),
-    (digest_assembly_and_holds, "_render_both"),
+    (digest_assembly_and_hold_times, "_render_both"),
     (passes_and_leadership, "clean_up"),
     (passes_and_leadership, "_succeeded"),
     (deciding_and_storing, "read_stream"),

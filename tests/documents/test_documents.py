@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from cachewatch.core.graphs_and_attribution import Dependency
 from cachewatch.core.kinds_and_specs import CompilerForm, DiagnosticKind
 from cachewatch.documents import spec_nodes_and_graphs
-from cachewatch.documents.front_matter_and_limits import MAX_BYTES, Claim, claim_of, front_lines, load_yaml, read_yaml
+from cachewatch.documents.recognition_and_front_matter import (
+    MAX_BYTES,
+    Claim,
+    claim_of,
+    front_lines,
+    load_yaml,
+    read_yaml,
+)
 from cachewatch.documents.records_parsing_diagnostics import KnownRecords, parse, records_of
 from cachewatch.documents.spec_nodes_and_graphs import encode_ingredients, read_package_graph, write_package_graph
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cachewatch.config.reading_showing_warnings import read_config
-from cachewatch.config.schedules_and_dates import as_datetime, parse_days, parse_when, quiet_until
+from cachewatch.config.schedules_and_quiet_times import as_datetime, parse_days, parse_when, quiet_until
 from cachewatch.config.settings_and_subscriptions import QuietTime
 from cachewatch.core.comparison.package_changes import compare
-from cachewatch.documents.front_matter_and_limits import read_tags_file
+from cachewatch.documents.recognition_and_front_matter import read_tags_file
 from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.environments import read_lock, read_manifest
 from cachewatch.errors import CachewatchError

@@ -15,7 +15,7 @@ from cachewatch.errors import SourceError
 from cachewatch.git import git_processes, local_repository
 from cachewatch.git.git_processes import Git
 from cachewatch.git.local_repository import ObjectPipe
-from cachewatch.git.remote_urls_and_fetching import Remote
+from cachewatch.git.remote_urls_and_fetch_errors import Remote
 
 
 def test_refs_without_end_do_not_use_up_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.git_processes import Git as GitCommand
 from cachewatch.git.git_processes import git_version
 from cachewatch.git.local_repository import Repository
-from cachewatch.git.remote_urls_and_fetching import Remote
+from cachewatch.git.remote_urls_and_fetch_errors import Remote
 from cachewatch.git.service_clone import ServiceClone
 
 Git = Callable[[str], None]

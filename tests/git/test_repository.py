@@ -14,9 +14,9 @@ from conftest import Run
 from helpers import catalogue, document, history, record, records
 from upstream import IDENTITY
 
-from cachewatch.config.schedules_and_dates import as_datetime
+from cachewatch.config.schedules_and_quiet_times import as_datetime
 from cachewatch.errors import SourceError
-from cachewatch.git import remote_urls_and_fetching, tags_and_documents, trees
+from cachewatch.git import remote_urls_and_fetch_errors, tags_and_documents, trees
 from cachewatch.git.git_processes import Git
 from cachewatch.git.local_repository import Repository, is_in_repository
 from cachewatch.git.revision_names_and_times import count_between, resolve
@@ -379,7 +379,7 @@ def test_a_url_is_cloned_and_refreshed(run: Run, two: Path, can_filter: bool, tm
     url = f"file://{two}"
     assert names(diff(run, "HEAD~1", "HEAD", "--repo", url)) == ["zlib"]
 
-    folder = remote_urls_and_fetching.clone_folder(url)
+    folder = remote_urls_and_fetch_errors.clone_folder(url)
     assert folder.is_dir()
     work = tmp_path / "work"
     git(tmp_path, "clone", "--quiet", str(two), "work")

@@ -20,7 +20,7 @@ from station import wait_for
 from upstream import Upstream, flip, git, only, processes
 
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git.remote_urls_and_fetching import Access, redact
+from cachewatch.git.remote_urls_and_fetch_errors import Access, redact
 from cachewatch.git.service_clone import ServiceClone
 
 

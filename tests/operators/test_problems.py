@@ -17,7 +17,7 @@ from cachewatch.daemon.monitor_server import SERIES, DaemonStatus, figures
 from cachewatch.operators.status_problems_explanations import ProblemList, read_status
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.passes_and_leadership import create_digests, poll
-from cachewatch.store import deliveries
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import Counter
 

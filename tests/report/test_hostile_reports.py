@@ -15,7 +15,7 @@ from outgoing import elements
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.report.digest_and_message_values import MAX_HTML, RenderedDigest
 from cachewatch.report.digests.rendering_and_sizes import render_digest
-from cachewatch.report.json_and_csv import csv_table
+from cachewatch.report.json_and_safe_csv import csv_table
 
 HOSTILE = {
     "element": "<x-cw onmouseover=alert(1)>",

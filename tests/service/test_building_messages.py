@@ -9,8 +9,8 @@ from station import OPEN_CONFIG, Site, begun, growing
 
 from cachewatch.cli.sample_digests import sample_digest
 from cachewatch.config.reading_showing_warnings import read_config
-from cachewatch.service.digest_assembly_and_holds import pack_messages
-from cachewatch.service.streams_and_silences import streams_of
+from cachewatch.service.digest_assembly_and_hold_times import pack_messages
+from cachewatch.service.streams_starts_silences import streams_of
 
 CONFIG = OPEN_CONFIG.replace("state:", "templates_dir: {folder}/templates\nstate:", 1) + "    template: site.html.j2\n"
 

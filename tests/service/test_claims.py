@@ -18,8 +18,8 @@ from cachewatch.service import sending_and_channel_faults
 from cachewatch.service.context_and_source_copies import Context
 from cachewatch.service.recipients_and_retries import longest_attempt
 from cachewatch.service.sending_and_channel_faults import deliver
-from cachewatch.store import deliveries
-from cachewatch.store.deliveries import Delivery, DeliveryState
+from cachewatch.store import delivery_queue_and_order as deliveries
+from cachewatch.store.delivery_queue_and_order import Delivery, DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -20,7 +20,7 @@ from cachewatch.errors import UsageError
 from cachewatch.git.service_clone import ServiceClone
 from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_problems_explanations import read_status
-from cachewatch.service import digest_assembly_and_holds
+from cachewatch.service import digest_assembly_and_hold_times
 from cachewatch.service.passes_and_leadership import clean_up, create_digests, poll
 from cachewatch.store.schema import cursors
 
@@ -55,8 +55,8 @@ def test_the_period_of_a_digest_is_in_the_names_of_its_files(site: Site) -> None
 
     stems = sorted(path.stem for path in (site.folder / "out" / "ml").iterdir())
     assert stems == ["2025-06-01..2025-06-02", "2025-06-02..2025-06-04"]
-    assert digest_assembly_and_holds.period_of([], day(1, 7), is_urgent=False) == "2025-06-02T070000Z"
-    assert digest_assembly_and_holds.period_of([], day(1, 7), is_urgent=True) == "2025-06-02T070000Z-urgent"
+    assert digest_assembly_and_hold_times.period_of([], day(1, 7), is_urgent=False) == "2025-06-02T070000Z"
+    assert digest_assembly_and_hold_times.period_of([], day(1, 7), is_urgent=True) == "2025-06-02T070000Z-urgent"
 
 
 @pytest.mark.both_states

@@ -20,10 +20,10 @@ from cachewatch.core.advice.verbs_and_reasons import Verb
 from cachewatch.core.advice.waits_and_reminders import OpenAction, Remembered
 from cachewatch.environments import open_environment
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache
-from cachewatch.extensions.buildcaches.recorder import record as record_state
+from cachewatch.extensions.buildcaches.recording_and_suspicion import record as record_state
 from cachewatch.operators.status_problems_explanations import read_status
 from cachewatch.runtime.worker import Worker
-from cachewatch.service import digest_assembly_and_holds
+from cachewatch.service import digest_assembly_and_hold_times
 
 CONFIG = OPEN_CONFIG.replace("[txt]", "[txt, json, html, md]", 1)
 
@@ -72,7 +72,7 @@ def test_an_environment_that_ends_the_process_concerns_one_reader(
 
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     monkeypatch.setattr(Worker, "may_fork", True)  # so that the process ends likewise
-    monkeypatch.setattr(digest_assembly_and_holds, "open_environment", end)
+    monkeypatch.setattr(digest_assembly_and_hold_times, "open_environment", end)
     for number in (1, 2, 3):
         assert site.run(number, later=timedelta(days=1)).failed_digests == 1
         assert len(site.told()) == number
@@ -80,7 +80,7 @@ def test_an_environment_that_ends_the_process_concerns_one_reader(
     (alert,) = [event for event in site.events() if event["event"] == "digest.failed"][2:]
     assert f"{path}: the process that read it ended with exit code 3" in alert["error"]
 
-    monkeypatch.setattr(digest_assembly_and_holds, "open_environment", open_environment)
+    monkeypatch.setattr(digest_assembly_and_hold_times, "open_environment", open_environment)
     lock(path, ("zlib", "1.0", spec_hash(4)))
     assert site.run(4, later=timedelta(days=1)).failed_digests == 0
     assert len(site.told("other")) == 1

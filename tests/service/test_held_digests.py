@@ -12,7 +12,7 @@ from station import DAY, HOUR, Site, begun, day, notice
 
 from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_problems_explanations import HeldDigestStatus, read_status
-from cachewatch.service import deciding_and_storing, digest_assembly_and_holds
+from cachewatch.service import deciding_and_storing, digest_assembly_and_hold_times
 
 BANNER = "not confirmed by the operators"
 LOSS, LARGE = "a suspicious loss in develop of public", "a large change in develop of public"
@@ -262,7 +262,7 @@ def test_an_answer_that_comes_while_a_digest_is_made_counts(site: Site, monkeypa
     """The digest that would have gone out without it is left; readers get what was released, and once."""
     site.run(1)
     site.now += DAY
-    real = digest_assembly_and_holds.pack_messages
+    real = digest_assembly_and_hold_times.pack_messages
 
     def answer(*arguments: Any) -> object:
         monkeypatch.setattr(deciding_and_storing, "pack_messages", real)

@@ -7,7 +7,7 @@ import pytest
 from cachewatch.config.reading_showing_warnings import read_config
 from cachewatch.core.kinds_and_specs import Side
 from cachewatch.report.digest_and_message_values import Span
-from cachewatch.service.streams_and_silences import command, commands, streams_of, why
+from cachewatch.service.streams_starts_silences import command, commands, streams_of, why
 from cachewatch.store.cursors_and_remembered import Unread
 
 CONFIG = """\

@@ -17,7 +17,7 @@ from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
-from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.delivery_queue_and_order import DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -10,7 +10,7 @@ from station import DAY, MAIL_CONFIG, Site, growing
 
 from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions
-from cachewatch.store.deliveries import DeliveryState, suppress_address
+from cachewatch.store.delivery_queue_and_order import DeliveryState, suppress_address
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

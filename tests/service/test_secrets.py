@@ -21,7 +21,7 @@ from servers import Asked, Says, serving
 from station import Site, wait_for
 from upstream import descendants
 
-from cachewatch.store import deliveries
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store.transactions_and_sqlite import open_database
 
 pytestmark = [

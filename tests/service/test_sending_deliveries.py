@@ -13,8 +13,8 @@ from station import DAY, HOUR, MAIL_CONFIG, Site, growing, judged
 from cachewatch.errors import UsageError
 from cachewatch.operators import alerts_summary_actions
 from cachewatch.operators.status_problems_explanations import read_status
-from cachewatch.store import deliveries
-from cachewatch.store.deliveries import Delivery, DeliveryState
+from cachewatch.store import delivery_queue_and_order as deliveries
+from cachewatch.store.delivery_queue_and_order import Delivery, DeliveryState
 from cachewatch.store.health_and_alerts import ChannelHealth
 
 pytestmark = pytest.mark.usefixtures("loopback")

@@ -25,11 +25,11 @@ from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.report.digests.data_for_templates import DigestCollector, read_tag_digest
 from cachewatch.runtime.worker import INLINE, Isolation, Worker
 from cachewatch.service import comparing_tags_and_pins as comparing_sources
-from cachewatch.service import digest_assembly_and_holds
+from cachewatch.service import digest_assembly_and_hold_times
 from cachewatch.service.comparison_cache import Comparisons, KeptPackage
 from cachewatch.service.missing_and_returned import trees_of_packages
 from cachewatch.service.passes_and_leadership import create_digests, poll
-from cachewatch.service.streams_and_silences import streams_of
+from cachewatch.service.streams_starts_silences import streams_of
 
 CONFIG = """\
 version: 1
@@ -127,7 +127,8 @@ def test_tags_that_have_no_room_for_a_table_have_none(site: Site, monkeypatch: p
     poll(context, context.config.sources["public"])
     stream = next(streams_of(context.config))
     whole = [
-        tag.table for tag in digest_assembly_and_holds.compose(context, stream, state_of(context, stream)).digest.tags
+        tag.table
+        for tag in digest_assembly_and_hold_times.compose(context, stream, state_of(context, stream)).digest.tags
     ]
     assert [table.is_complete for table in whole] == [True, True]
     first, total = len(whole[0].content), sum(len(table.content) for table in whole)
@@ -135,7 +136,7 @@ def test_tags_that_have_no_room_for_a_table_have_none(site: Site, monkeypatch: p
         monkeypatch.setattr(comparing_sources, "MOST_CSV", most)
         tables = [
             tag.table
-            for tag in digest_assembly_and_holds.compose(context, stream, state_of(context, stream)).digest.tags
+            for tag in digest_assembly_and_hold_times.compose(context, stream, state_of(context, stream)).digest.tags
         ]
         assert [table.is_complete for table in tables] == expected
         assert sum(len(table.content) for table in tables) <= most

@@ -19,7 +19,7 @@ from cachewatch.core.filters_and_spec_patterns import DEFAULT, Selection
 from cachewatch.core.kinds_and_specs import Kind, PackageChange
 from cachewatch.core.statements import Wants
 from cachewatch.git.local_repository import Repository
-from cachewatch.service.streams_and_silences import Silencing
+from cachewatch.service.streams_starts_silences import Silencing
 from cachewatch.sources.before_and_after import compare_sides
 
 TODAY = date(2026, 11, 21)

@@ -8,9 +8,9 @@ from station import Site, begun, growing
 
 from cachewatch.channels.files_and_feeds import FileChannel
 from cachewatch.operators.status_problems_explanations import read_status
-from cachewatch.service import deciding_and_storing, digest_assembly_and_holds, passes_and_leadership
+from cachewatch.service import deciding_and_storing, digest_assembly_and_hold_times, passes_and_leadership
 from cachewatch.service.context_and_source_copies import Context, WatchedClone
-from cachewatch.service.streams_and_silences import Stream, StreamState
+from cachewatch.service.streams_starts_silences import Stream, StreamState
 
 CONFIG = """\
 version: 1
@@ -50,7 +50,7 @@ def test_a_stream_that_raises_stops_only_itself(site: Site, error: Exception, mo
     def fail(context: Context, stream: Stream, state: StreamState, **more: Any) -> Any:
         if stream.subscription.name == "a":
             raise error
-        return digest_assembly_and_holds.compose(context, stream, state, **more)
+        return digest_assembly_and_hold_times.compose(context, stream, state, **more)
 
     with monkeypatch.context() as patched:
         patched.setattr(deciding_and_storing, "compose", fail)

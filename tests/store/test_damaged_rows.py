@@ -13,9 +13,9 @@ from station import MAIL_CONFIG, Site, growing
 
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.operators import alerts_summary_actions
-from cachewatch.store import deliveries
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store import digests_and_holds as digests
-from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.delivery_queue_and_order import DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

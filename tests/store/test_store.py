@@ -11,11 +11,11 @@ from stored import NOW, OTHER, OWNER, next_form, queue
 from cachewatch.config.value_types_and_secrets import StatePlace
 from cachewatch.errors import StateError
 from cachewatch.store import cursors_and_remembered as cursors
-from cachewatch.store import deliveries
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store import digests_and_holds as digests
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.cursors_and_remembered import Advance, CursorUpdate, Unread
-from cachewatch.store.deliveries import DeliveryState
+from cachewatch.store.delivery_queue_and_order import DeliveryState
 from cachewatch.store.health_and_alerts import Counter
 from cachewatch.store.schema import FORM
 from cachewatch.store.transactions_and_sqlite import Database, create_or_upgrade, form_of, open_database, open_to_read

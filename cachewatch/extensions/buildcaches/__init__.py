@@ -17,7 +17,10 @@ def commands() -> list[Command]:
 @extends
 def source_kinds() -> list[SourceKind]:
     """Return the source types `buildcache` and `catalogue` for the configuration of the service."""
-    watched, holdings = f"{__name__}.recorder:RecordedHistory", f"{__name__}.recorder:holdings"
+    watched, holdings = (
+        f"{__name__}.recording_and_suspicion:RecordedHistory",
+        f"{__name__}.recording_and_suspicion:holdings",
+    )
     return [
         SourceKind("buildcache", f"{__name__}.settings:BuildCacheSource", watched, holdings),
         SourceKind("catalogue", f"{__name__}.settings:CatalogueSource", watched, holdings),

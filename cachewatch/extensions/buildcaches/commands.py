@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from cachewatch.cli.help_and_exit_codes import examples
 from cachewatch.cli.terminal import FORMAT_OPTION, ProgressLine, say, warn_of, width, write_json
-from cachewatch.config.schedules_and_dates import parse_size
+from cachewatch.config.schedules_and_quiet_times import parse_size
 from cachewatch.core.escaping_and_mentions import safe
 from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.errors import UsageError
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache, is_catalogue
-from cachewatch.extensions.buildcaches.recorder import Recorded
-from cachewatch.extensions.buildcaches.recorder import record as add_revision
+from cachewatch.extensions.buildcaches.recording_and_suspicion import Recorded
+from cachewatch.extensions.buildcaches.recording_and_suspicion import record as add_revision
 from cachewatch.report.diff_blocks_and_colours import fitted
 from cachewatch.report.words import number
 

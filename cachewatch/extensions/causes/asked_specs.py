@@ -19,7 +19,7 @@ from cachewatch.core.graphs_and_attribution import NOT_RECORDED, Cause, Explanat
 from cachewatch.core.kinds_and_specs import Document, grouped
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, similar
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, Versions
-from cachewatch.documents.front_matter_and_limits import MAX_BYTES
+from cachewatch.documents.recognition_and_front_matter import MAX_BYTES
 from cachewatch.documents.records_parsing_diagnostics import parse
 from cachewatch.documents.spec_nodes_and_graphs import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError

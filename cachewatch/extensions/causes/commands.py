@@ -27,7 +27,7 @@ from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.tags_and_documents import tree_of
 from cachewatch.report import rebuild_cause_words as cause_words
 from cachewatch.report.dates_and_totals import days
-from cachewatch.report.json_and_csv import encode
+from cachewatch.report.json_and_safe_csv import encode
 from cachewatch.report.rebuild_cause_words import SHORT, first_few, short
 from cachewatch.report.tables_and_listings import Table, write_table
 from cachewatch.report.template_rendering import render

@@ -26,7 +26,7 @@ from cachewatch.extensions.history.schema_and_location import NAME, VARIABLE, ch
 from cachewatch.git.local_repository import Repository
 from cachewatch.git.revision_names_and_times import resolve
 from cachewatch.git.trees import catalogue_of, nothing_found
-from cachewatch.report.json_and_csv import pretty_json
+from cachewatch.report.json_and_safe_csv import pretty_json
 from cachewatch.report.tables_and_listings import Table, write_table
 from cachewatch.report.words import number
 

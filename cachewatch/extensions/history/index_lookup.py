@@ -10,7 +10,7 @@ from typing import Any, Self
 from msgspec import MsgspecError, Struct
 from msgspec.json import decode
 
-from cachewatch.config.schedules_and_dates import as_datetime
+from cachewatch.config.schedules_and_quiet_times import as_datetime
 from cachewatch.core.kinds_and_specs import Signature
 from cachewatch.core.names_and_layouts import similar
 from cachewatch.errors import CachewatchError, UnknownRevision, UsageError

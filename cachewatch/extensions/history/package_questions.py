@@ -22,7 +22,7 @@ from cachewatch.extensions.history.restored_documents import EVERYTHING, TagStat
 from cachewatch.report.diff_blocks_and_colours import colour_of
 from cachewatch.report.digest_and_message_values import newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
-from cachewatch.report.json_and_csv import statement_values
+from cachewatch.report.json_and_safe_csv import statement_values
 from cachewatch.report.tables_and_listings import Coloured, Row, Table
 from cachewatch.report.words import names, number, places_named
 from cachewatch.report.words_file import words

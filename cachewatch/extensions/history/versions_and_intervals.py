@@ -17,7 +17,7 @@ from cachewatch.core.comparison.package_changes import compare
 from cachewatch.core.kinds_and_specs import NO_HASH, CompilerForm, Document, MatchKind, Signature, Specs, facts_of
 from cachewatch.core.names_and_layouts import DOCUMENT, is_name
 from cachewatch.core.versions_spellings_targets import version_identity
-from cachewatch.documents.front_matter_and_limits import brief
+from cachewatch.documents.recognition_and_front_matter import brief
 from cachewatch.documents.records_parsing_diagnostics import TOO_LARGE, KnownRecords, parse
 from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.schema_and_location import pack, unpack

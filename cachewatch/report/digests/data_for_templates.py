@@ -27,7 +27,7 @@ from cachewatch.report.digests import body_and_table as first_screen
 from cachewatch.report.digests.commands import install_examples, mirror_of, platform_of, steps, target_of
 from cachewatch.report.digests.todo import advice, still_open, todo
 from cachewatch.report.environment_words import Clean, Data, coverage_data
-from cachewatch.report.json_and_csv import MOST_CSV, CsvLine, CsvPacker, csv_lines, csv_table, picked
+from cachewatch.report.json_and_safe_csv import MOST_CSV, CsvLine, CsvPacker, csv_lines, csv_table, picked
 from cachewatch.report.rebuild_cause_words import Reason, reasons_of
 from cachewatch.report.words import reason_of
 from cachewatch.report.words_file import Words, words

@@ -24,7 +24,7 @@ from cachewatch.report.digests import subject as headline
 from cachewatch.report.digests.body_and_table import subtitle
 from cachewatch.report.digests.data_for_templates import Contents, DigestForm, cleaner, moment, view
 from cachewatch.report.environment_words import Data
-from cachewatch.report.json_and_csv import COLUMNS, MOST_CSV, csv_rows, encode, picked, statement_values
+from cachewatch.report.json_and_safe_csv import COLUMNS, MOST_CSV, csv_rows, encode, picked, statement_values
 from cachewatch.report.template_rendering import Job, script_hash, source, templates_of
 from cachewatch.report.words_file import words
 

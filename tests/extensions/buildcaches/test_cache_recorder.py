@@ -21,7 +21,7 @@ from upstream import git
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache
 from cachewatch.extensions.buildcaches.mirrors_and_registries import root_of
-from cachewatch.extensions.buildcaches.recorder import Recorded, RecordedHistory, record
+from cachewatch.extensions.buildcaches.recording_and_suspicion import Recorded, RecordedHistory, record
 from cachewatch.extensions.buildcaches.settings import BuildCacheSource
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

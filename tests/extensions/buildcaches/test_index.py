@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from indexes import run_git
 from msgspec.structs import replace
 
-from cachewatch.documents.front_matter_and_limits import read_tags_file, write_tags_file
+from cachewatch.documents.recognition_and_front_matter import read_tags_file, write_tags_file
 from cachewatch.documents.records_parsing_diagnostics import Binary, parse, write_document
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.extensions.buildcaches import mirrors_and_registries as mirrors
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache, CacheIndex, read_index
 from cachewatch.extensions.buildcaches.mirrors_and_registries import Validator, fetch_index, open_mirror, parse_address
-from cachewatch.extensions.buildcaches.recorder import record
+from cachewatch.extensions.buildcaches.recording_and_suspicion import record
 
 LLVM = "l" * 32
 

@@ -24,7 +24,7 @@ from truths import read_index as read_state
 from cachewatch.errors import SourceError
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache, read_index
 from cachewatch.extensions.buildcaches.mirrors_and_registries import LIMITS, Image, Registry, Validator, fetch_index
-from cachewatch.extensions.buildcaches.recorder import Recorded, record
+from cachewatch.extensions.buildcaches.recording_and_suspicion import Recorded, record
 from cachewatch.http.client import RequestLimits
 
 pytestmark = pytest.mark.usefixtures("loopback")

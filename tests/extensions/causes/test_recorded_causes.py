@@ -16,7 +16,7 @@ from helpers import record as record_of
 from truths import V3, History, read_index
 
 from cachewatch.extensions.buildcaches.indexes_and_published_tags import Cache
-from cachewatch.extensions.buildcaches.recorder import record
+from cachewatch.extensions.buildcaches.recording_and_suspicion import record
 from cachewatch.git.local_repository import Repository
 
 

@@ -20,7 +20,7 @@ from cachewatch.extensions.history import build as engines
 from cachewatch.extensions.history.build import bring_up_to_date, on_cluster, transaction
 from cachewatch.extensions.history.schema_and_location import open_for_writing
 from cachewatch.extensions.history.versions_and_intervals import IndexedDocument
-from cachewatch.git import remote_urls_and_fetching
+from cachewatch.git import remote_urls_and_fetch_errors
 from cachewatch.git.git_processes import Git
 from cachewatch.git.local_repository import Repository
 
@@ -156,7 +156,7 @@ def test_what_is_absent_is_fetched_in_few_goes(run: Run, tmp_path: Path, monkeyp
         return inner(git, arguments, lines, **values)
 
     monkeypatch.setattr(Git, "ask", noting)
-    monkeypatch.setattr(remote_urls_and_fetching, "_MOST", 10)
+    monkeypatch.setattr(remote_urls_and_fetch_errors, "_MOST", 10)
     said = r"this clone lacks ([\d,]+) versions of documents, which are fetched now and stay in it"
     told = re.search(said, run("history", "build", "--repo", f"file://{folder}", "--db", tmp_path / "h.db").error_of(0))
     assert told

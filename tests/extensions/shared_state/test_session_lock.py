@@ -13,7 +13,7 @@ from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.extensions.shared_state import postgresql
 from cachewatch.extensions.shared_state.postgresql import PostgresDatabase
 from cachewatch.service.passes_and_leadership import HEARTBEAT
-from cachewatch.store import deliveries
+from cachewatch.store import delivery_queue_and_order as deliveries
 from cachewatch.store import health_and_alerts as health
 from cachewatch.store.health_and_alerts import Counter
 from cachewatch.store.transactions_and_sqlite import Database

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.schedules_and_dates import minute
+from cachewatch.config.schedules_and_quiet_times import minute
 from cachewatch.config.settings_and_subscriptions import Config
 from cachewatch.config.sources_and_channels import FileConfig, MailConfig
 from cachewatch.core.advice.actions import TASKS
@@ -51,7 +51,7 @@ from cachewatch.service.changes_since_last_digest import SourceDiff, compare_sou
 from cachewatch.service.comparing_tags_and_pins import TagNews
 from cachewatch.service.comparison_cache import Comparisons
 from cachewatch.service.context_and_source_copies import Context
-from cachewatch.service.streams_and_silences import URGENT, Stream, StreamState, commands, why
+from cachewatch.service.streams_starts_silences import URGENT, Stream, StreamState, commands, why
 from cachewatch.store.cursors_and_remembered import Advance
 from cachewatch.store.digests_and_holds import DigestState, HeldDigest, Hold
 from cachewatch.store.health_and_alerts import AlertKey, AlertKind

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.schedules_and_dates import Schedule, parse_when
+from cachewatch.config.schedules_and_quiet_times import Schedule, parse_when
 from cachewatch.config.settings_and_subscriptions import Config, Match, Silence, Subscription
 from cachewatch.config.sources_and_channels import Source
 from cachewatch.core import names_and_layouts as tag_names

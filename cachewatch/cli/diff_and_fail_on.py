@@ -29,7 +29,7 @@ from cachewatch.errors import UsageError
 from cachewatch.hooks import extensions, lacking, load
 from cachewatch.report.diff_blocks_and_colours import ALL, Requested
 from cachewatch.report.diff_formats_and_alike_tags import changed_facts, stat_of, write_stat, write_text
-from cachewatch.report.json_and_csv import csv_lines, package_json, write_csv, write_json, write_jsonl
+from cachewatch.report.json_and_safe_csv import csv_lines, package_json, write_csv, write_json, write_jsonl
 from cachewatch.report.words import first_of, occurrences, tag_event
 from cachewatch.sources.before_and_after import NEWEST, compare_sides, needs_git, split_range
 from cachewatch.sources.folders_and_unreadable_files import check_path, is_documents

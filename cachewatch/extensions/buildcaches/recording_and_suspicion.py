@@ -22,7 +22,7 @@ from cachewatch.core.filters_and_spec_patterns import Globs
 from cachewatch.core.kinds_and_specs import Diagnostic, Signature
 from cachewatch.core.names_and_layouts import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
 from cachewatch.core.versions_spellings_targets import UNION_STACK
-from cachewatch.documents.front_matter_and_limits import read_tags_file, write_tags_file
+from cachewatch.documents.recognition_and_front_matter import read_tags_file, write_tags_file
 from cachewatch.documents.records_parsing_diagnostics import Binary, write_document
 from cachewatch.documents.spec_nodes_and_graphs import write_package_graph, write_tag_graph
 from cachewatch.environments import CacheContents
