@@ -46,7 +46,7 @@ class OperatorNotice(Struct, frozen=True, kw_only=True):
 
 
 class Alert(OperatorNotice, frozen=True, kw_only=True):
-    """An alert with the text for operators; `cachewatch status` also shows the first of its lines."""
+    """A message to operators that opens an alert; `cachewatch status` also shows its title and its first line."""
 
     key: AlertKey
     topic: str = ""  # not used: the topic is that of the key
@@ -119,7 +119,7 @@ def resolve_now(context: Context, key: AlertKey, title: str) -> None:
 
 @contextmanager
 def contained(context: Context, name: str, part: str) -> Iterator[None]:
-    """Turn an error in the `with` block into an alert that the work `part` on the source `name` fails.
+    """Turn an error in the `with` block into an alert. `part` names the work that failed, `name` names its source.
 
     After success, resolve that alert if there is one. A StateError or an EndingError is raised, and becomes no alert.
     """
@@ -188,12 +188,12 @@ def staleness(source_health: SourceHealth, now: datetime, zone: str) -> Note:
 
 
 def _newest(source_health: SourceHealth) -> datetime | None:
-    """Return when the newest data was published or first fetched, whichever is earlier; None if both are unknown."""
+    """Return the earlier of two times of the newest revision: published and first fetched; None if both are unknown."""
     return min(filter(None, (source_health.revision_time, source_health.changed_at)), default=None)
 
 
 def longest_pause(repository: Repository, newest: Revision, stale_after: timedelta) -> timedelta:
-    """Return how long no commit is usual, by up to ten commits before `newest`; `stale_after` if these are too few."""
+    """Return the longest usual pause between commits up to `newest`; at least `stale_after` if they are too few."""
     times = (each.time for each in back_from(repository, newest.commit))
     known = sorted(islice((time for time in times if time is not None and time != LATEST), 10))
     intervals = sorted(b - a for a, b in pairwise(known))

@@ -105,10 +105,11 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _news_of(
         self, gap: PendingRange, learned: list[Memory], pinned: Pinned | None
     ) -> tuple[tuple[TagNews, ...], Bases, Restored, Bases]:
-        """Return the news of the tags in `gap`, and three mappings of what replaced documents of its first revision.
+        """Return the news of the tags in `gap`, and three mappings of what is compared instead of its first revision.
 
-        By tag and package, these have: all earlier revisions; restored documents; and again those of the revisions that
-        replace unreadable documents. Facts about removals and returns are added to `learned`.
+        All map tags and packages. The first has earlier revisions, and the second has restored documents. The third is
+        the part of the first that replaces unreadable documents. Facts about removals and returns are appended to
+        `learned`. `pinned` is the state of the pinned snapshot; None if there is none to report.
         """
         steps, wanted = Steps(self.source.name, self.repository, gap.base, self.newest), self.wants_package()
         compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap, pinned))
@@ -166,7 +167,10 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _compared_range(
         self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases, restored: Restored
     ) -> tuple[TagNews, ...]:
-        """Return the news of tags in `gap`, new ones compared with those in `snapshots`; the rest as in `compared`."""
+        """Return the news of the tags in `gap`; compare new snapshots with the earlier ones that `snapshots` gives.
+
+        `steps` are the revisions of `gap`. For `bases` and `restored`, see `compared`.
+        """
         new = {tag for one in snapshots.values() for tag in (*one.others, *one.unnamed)}
         others = gap.tags - snapshots.keys() - new
         news = self.compared(gap.base, self.newest, others.__contains__, bases, restored, steps=steps) if others else ()
@@ -205,7 +209,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return snapshots
 
     def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Memory]) -> TagNews:
-        """Return `news`; to that of a new snapshot, add `wanted` packages that it still lacks, also to `learned`."""
+        """Return `news`, for a new snapshot with the `wanted` packages that it still lacks; add these to `learned`."""
         tag, base = news.name, news.tag.report.before.tag
         if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
             return news
@@ -225,8 +229,8 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     ) -> Iterator[Departure]:
         """Yield the removals that `news` shows, and those of whole tags in `gap`.
 
-        Packages in `back` keep the date of their first removal. `steps` are the revisions of `gap`; `bases` are earlier
-        ones that replaced the first of these, by tag and package.
+        Packages in `back` keep the date of their first removal. `steps` are the revisions of `gap`. `bases` has, by tag
+        and package, the earlier revisions that were compared instead of the first revision of `gap`.
         """
         there = {tag for tag, revision in self.ranges.places.items() if revision is not None}
         departed = [one for each in news if each.name in there for one in steps.departures(each.tag)]
@@ -247,7 +251,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             yield replace(one, told=tuple((self.stream.name, *of) for of in points.items()))
 
     def _announced_prune(self, news: TagNews) -> Iterator[Statement]:
-        """Yield the statement that an announced prune took place, if `news` shows it and has no such statement yet."""
+        """Yield that the prune announced by a digest took place, if `news` shows this without such a statement."""
         wave = self.state.remembered.wave(self.source.name, news.name)
         is_told = any(one.kind is StatementKind.PRUNE for one in all_statements(news.tag))
         if wave is not None and not is_told and news.tag.report.pruned >= wave.count:
@@ -274,9 +278,9 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         statements: Mapping[str, Iterable[Statement]],
         back: Mapping[str, Collection[str]],
     ) -> Iterator[tuple[str, Statement]]:
-        """Yield (tag, statement) of losses in other stacks, if selected stacks had lost the same builds before.
+        """Yield (tag, statement) for builds that selected stacks lost earlier, and that other stacks have lost now.
 
-        Earlier digests named these other stacks as having the builds; the selection hides that they lost them, too.
+        Earlier digests said that the other stacks still had these builds; the selection hides that this has changed.
         Packages in `statements` or `back` (both by tag) are left out, and those that `wanted` rejects.
         """
         stacks, _, *others = self.selection().of_specs
@@ -296,7 +300,10 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     def _with_statements(
         self, news: Iterable[TagNews], more: list[tuple[str, Statement]], old: Revision, bases: Bases, back: Restored
     ) -> tuple[TagNews, ...]:
-        """Return `news` plus the statements in `more` (by tag); first compare a tag without news with `old`."""
+        """Return `news` with the statements in `more` added; `more` has pairs of a tag and a statement.
+
+        A tag without news gets the news since the revision `old`; for `bases` and `back`, see `compared`.
+        """
         by_tag = {each.name: each for each in news}
         for tag, statement in more:
             if tag not in by_tag:
@@ -347,7 +354,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             yield replace(of_newest, notes=(*lost, *notes), unread=packages, is_unknown=bool(names))
 
     def _between(self, gap: PendingRange) -> tuple[int | None, bool, Sequence[datetime]]:
-        """Return the number of revisions in `gap` (None: unknown), whether upstream lost the first, and their times."""
+        """Return for `gap`: the number of revisions, None if unknown; whether upstream lost `gap.base`; all times."""
         return self.comparisons.recall(
             ("between", self.repository.git_dir, gap.base.commit, self.newest.commit),
             lambda: (

@@ -103,8 +103,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     ) -> tuple[TagNews, ...]:
         """Compare `before` with `after`; return the news of each wanted tag. If `is_new`, the tags are new snapshots.
 
-        `bases` gives revisions, `restored` documents with which some packages are compared instead of `before`. If
-        `steps` are given, a tag is suspicious only if a single revision between the two made it so.
+        Some packages are not compared with `before`: `bases` gives an earlier revision for them, or `restored` gives a
+        restored document. If `steps` are given, a tag is suspicious only if a single revision makes it so.
         """
         comparison = self._between_revisions(
             before, after, wanted_tag=wanted_tag, wanted_package=self.wants_package(), bases=bases, restored=restored
@@ -131,7 +131,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return compare_revisions(self.repository, before, after, trees=trees, count=self.comparisons.count, **options)
 
     def _judged_by_steps(self, comparison: Comparison, steps: Steps) -> Comparison:
-        """Return `comparison`; let its tag be suspicious only if one revision in `steps` alone removed over half."""
+        """Return `comparison`; let its tag be suspicious only if one of `steps` removed or broke most packages."""
         if comparison.revisions_between == 1:
             return comparison
         tag = comparison.pairs[0].after.tag or ""
@@ -186,7 +186,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _tag_news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
         """Return the news of the tag in `comparison`, as `selection` selects it.
 
-        `room`: the most bytes for the attached table, None for no table; `based_on`: an id of replaced documents.
+        `room` is the most bytes that the attached table may have; None means no table. `based_on` identifies what was
+        compared instead of documents of the earlier revision: only equal comparisons share their news.
         """
         (pair,) = comparison.pairs
         find = partial(self._news, comparison, selection, room, based_on)
@@ -229,7 +230,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return TagNews(tag, name, reported.report.suspicion if is_touched and not is_hidden else "", silencing.silenced)
 
     def _left_after(self, tag: str) -> str:
-        """Return the newest snapshot left of the series of `tag`, else its branch; "" if `tag` was not the newest."""
+        """Return the newest snapshot left in the series of `tag`, else the branch; "" if that is newer or gone."""
         there, branch = tags_of(self.repository, self.newest).ids, tag_names.series(tag) or ""
         snapshots = (name for name in there if tag_names.is_snapshot(name) and tag_names.series(name) == branch)
         left = max(snapshots, key=version_key, default=branch)
@@ -270,7 +271,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return Silencing(silences, wants or self.selection().wants, source=self.source.name, tag=tag, day=day)
 
     def coverage(self, bases: Bases, restored: Restored) -> tuple[Coverage, Coverage] | None:
-        """Return what the cache had of the environment at the last report, and has now; None without an environment."""
+        """Return what the cache had of the environment at the last report, and has now; None without an environment.
+
+        For `bases` and `restored`, see `compared`.
+        """
         if self.environment is None:
             return None
         told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}
@@ -293,7 +297,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return had, has
 
     def left(self, bases: Bases, news: Iterable[TagNews]) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
-        """Yield (source, tag, build) and present state for each build in open actions; `news` tells renamed stacks."""
+        """Yield (source, tag, build) and the present state of each build that readers are still asked to act on.
+
+        `news` shows which stacks were renamed. For `bases`, see `compared`.
+        """
         renamed = {
             (each.name, old): one.after[0]
             for each in news
@@ -371,7 +378,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def pinned(self, learned: list[Memory]) -> Pinned | None:
         """Return the state of the pinned snapshot, and what readers gain and lose by a move to a newer one.
 
-        None for urgent digests, without a pin, if it was never here or its end was reported. Add a fact to `learned`.
+        Return None for urgent digests, without a pin, if the source never had the snapshot, or if a digest reported
+        that the snapshot is gone. Otherwise, append to `learned` what to remember of the snapshot.
         """
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent:

@@ -71,7 +71,7 @@ def about_kept(kept: KeptPackage) -> Piece:
 
 
 def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> KeptBatch:
-    """Compare packages, append results to `file`; return where. `is_pruned`: the tag drops specs without a stack."""
+    """Append results for packages to `file`; return where. If `is_pruned`, specs that no stack builds may be pruned."""
     tally, problems = Tally(), Problems()
     pairs = {pair.package: pair for pair, *_ in contents}
     packages = []
@@ -92,7 +92,10 @@ def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> K
 def select_kept(
     file: Path, selection: Selection, make_collector: MakeCollector, is_part: bool, packages: Sequence[KeptPackage]
 ) -> Batch:
-    """Return what `selection` (which may leave out specs if `is_part`) selects from results of `packages` in `file`."""
+    """Read the results for `packages` from `file`; return what `selection` selects.
+
+    `is_part` says that `selection` may leave out specs. `make_collector` makes collectors for what is selected.
+    """
     collector = make_collector()
     tally = Tally(selected=[] if is_part else None)
     for change, items in _kept(file, packages):
@@ -218,7 +221,7 @@ class Comparisons:
     def changeset(
         self, source: str, comparison: Comparison, selection: Selection, make: MakeCollector, bases: Hashable = None
     ) -> Changeset:
-        """Return the selected changes of the tag in `comparison`; `bases` identifies documents that replaced others."""
+        """Return the selected changes of the tag in `comparison`; only calls with equal keys `bases` share results."""
         (pair,), isolation = comparison.pairs, self.isolation(source)
         # Another folder each time: a process may remember what it read under the last name.
         self._folder = self._folder or TemporaryDirectory(prefix=_PREFIX, dir=self._place)

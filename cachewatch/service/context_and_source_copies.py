@@ -154,7 +154,7 @@ class RecordedFolder(RecordedSource):
 
 
 def copy_for_now(folder: Path, copy: Path) -> None:
-    """Make at `copy` a clone to update; it uses the objects and indexes of the clone `folder`, if that exists."""
+    """Make a clone at `copy` that uses the objects and indexes of the clone `folder`; do nothing without `folder`."""
     if not folder.exists():
         return
     indexes = [path.resolve() for path in folder.glob("*.db")]

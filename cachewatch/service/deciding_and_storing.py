@@ -220,7 +220,7 @@ def _drafts(
 ) -> Drafts | None:
     """Return the digests to store, each with its messages; None if none is due, () if operators have yet to answer.
 
-    Outside of `quiet:` hours, one is due at a `slot`, after a hold, or if a stream of each revision has news.
+    Outside of `quiet:` hours, one is due at a `slot`, when a hold ends, or if a stream without schedule has news.
     """
     now = context.clock()
     if quiet_until(context.config.quiet, now, context.config.timezone) > now:

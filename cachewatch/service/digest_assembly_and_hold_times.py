@@ -190,7 +190,7 @@ def _assembled(
 
 
 def _lock_of(environment: CoverageChange | None) -> str:
-    """Return a checksum of the hashes in an environment, which changes with its lock file; "" if there are none."""
+    """Return a checksum of the hashes in the lock file of an environment; "" if there are no hashes."""
     hashes = sorted(environment.after.environment.hashes) if environment is not None else ()
     return hashlib.sha256("".join(hashes).encode()).hexdigest()[:12] if hashes else ""
 
@@ -245,7 +245,7 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
 
 
 def _met(digest: Digest) -> list[MetBinaries]:
-    """Return a list with the fact which binaries of the environment were ever in the cache; [] if it is not new."""
+    """Return which binaries of the environment were ever in the cache, as one fact; [] if it is already remembered."""
     if digest.environment is None:
         return []
     needs = (*digest.environment.before.needs, *digest.environment.after.needs)
@@ -284,7 +284,7 @@ def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) ->
 def split(
     composed: Callable[..., PendingDigest], state: StreamState, holds: Iterable[Hold], due: Collection[Hold]
 ) -> tuple[PendingDigest, PendingDigest]:
-    """Compose a digest as two by `composed(takes=...)`: one to send, and one to hold for `holds` that are not `due`."""
+    """Return two digests made by `composed`: one to send, and one to hold with the tags whose `holds` are not `due`."""
     waiting = tuple(hold for hold in holds if hold not in due)
     places, due_places = ({(hold.alert.name, hold.alert.part) for hold in each} for each in (waiting, due))
 
@@ -441,7 +441,7 @@ def held_for(config: Config, subscription: str, stream: str) -> timedelta | None
 
 
 def goes_out_at(config: Config, digest: HeldDigest) -> datetime | None:
-    """Return when the first part of a held digest is sent if no operator answers; None if never."""
+    """Return when the first hold of a digest ends if no operator answers; None if no hold ends."""
     lasting = held_for(config, digest.subscription, digest.stream)
     return None if lasting is None else min((hold.counted_from + lasting for hold in digest.holds), default=None)
 

@@ -72,7 +72,7 @@ def all_statements(tag: TagDigest) -> Iterator[Statement]:
 
 
 class Steps:
-    """The revisions of a source from `before` to `after`, the packages in each, and in which one something went."""
+    """The revisions of a source from `before` to `after`: which packages each had, and which revision removed what."""
 
     def __init__(self, source: str, repository: Repository, before: Revision, after: Revision) -> None:
         self.source, self.repository, self.before, self.after = source, repository, before, after
@@ -154,11 +154,10 @@ class Steps:
                 yield self._departure(DepartureKind.PLACE, name, [_point(at, tag) for at in step], trees)
 
     def _has_place(self, tag: str, stack: str, trees: Mapping[str, str | None], at: Revision) -> bool:
-        """Tell whether the revision `at` has the lost place of `stack` in all packages of `trees`.
+        """Tell whether all packages of `trees` still had, in the revision `at`, a place of `stack` that was lost later.
 
-        `trees` maps packages to the ids of their trees before the loss. Documents are searched for the name of the
-        stack, not parsed. Where the stack still has the package for another target or system, only a revision with the
-        same tree counts.
+        `trees` maps packages to the ids of their trees before the loss. A package counts if it has the same tree in
+        `at`, or if its document names the stack in `at` but no longer in the last revision.
         """
         packages = self.packages(at, tag)
         changed = [[package] for package, tree in trees.items() if packages.get(package) != tree]
@@ -222,7 +221,7 @@ class Returns(Struct, frozen=True):
         return back
 
     def builds(self, digest: TagDigest) -> Mapping[str, list[Departure]]:
-        """Return packages that stacks of `digest` build again or other streams report as back; with their removals."""
+        """Return, by package, the removals of packages that stacks build again or other streams reported as back."""
         departures = list(self._departures(digest.report.after.tag or ""))
         if not departures:
             return {}
@@ -255,7 +254,7 @@ class Returns(Struct, frozen=True):
     def restored(
         self, back: Mapping[str, Sequence[Departure]], before: Side, isolation: Isolation
     ) -> Mapping[str, RestoredDocument]:
-        """Return, for packages in `back`, their document in `before` plus places that are back, as last reported."""
+        """Return documents in `before` of packages in `back`; add the places that are back, as last reported."""
         lost: list[tuple[str, list[Blob], list[str]]] = []
         for package, departures in back.items():
             known = self._known_to_readers(departures)
@@ -283,7 +282,8 @@ class Returns(Struct, frozen=True):
     ) -> Iterator[Statement]:
         """Yield a statement for each removal that is undone, at least in part; `statements` are all others on the tag.
 
-        `back_by_package`: removals by package; of each package, the first is reported, and others of stacks or places.
+        `back_by_package` has the removals of each package. The first is reported. If it is that of a stack or place, so
+        are the other removals of stacks and places.
         """
         back: defaultdict[str, list[str]] = defaultdict(list)
         departures = {}
@@ -321,7 +321,7 @@ class Returns(Struct, frozen=True):
         return [one for one in departures if any(stream == self.stream for stream, *_ in one.told)]
 
     def _base(self, package: str, departure: Departure) -> Revision | None:
-        """Return the last reported revision before a removal, else the last; None if unknown or it lacks `package`."""
+        """Return the last reported revision before a removal, else the one just before; None if it lacks `package`."""
         told = {of: point for stream, of, point in departure.told if stream == self.stream}
         for point in (told.get(package, told[""]), departure.last):
             with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
@@ -331,7 +331,7 @@ class Returns(Struct, frozen=True):
         return None
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> StillMissing | None:
-        """Return `wanted` packages that earlier snapshots lost and `tag` lacks; None if none, or if reported thrice."""
+        """Return `wanted` packages that earlier snapshots lost and `tag` lacks; None without any or after 3 reports."""
         has = packages_of(self.repository, self.newest, tag)
         earlier = [one for one in self._departures(tag) if one.kind is DepartureKind.PACKAGE and one.first.tag != tag]
         lacked = {package for one in earlier for package in one.missing(self.stream)}
@@ -367,7 +367,7 @@ _Lost = tuple[str, Sequence[tuple[Blob, Content]], Sequence[str]]
 
 
 def _with_places(lost: Sequence[_Lost]) -> list[bytes | None]:
-    """Return each package's first document plus lost places that later documents had; None if one is unusable."""
+    """Return each package's first document with the lost places added; None for a package with an unusable document."""
     return [_with_places_of(*each) for each in lost]
 
 
@@ -421,7 +421,7 @@ def _is_elsewhere(line: Line, departure: Departure) -> bool:
 
 
 def target_of(name: str) -> str:
-    """Return the target of a place or machine from its name, `e4s (rhel8, zen4)`; of a stack, ""."""
+    """Return the target in the name of a place or machine, such as zen4 in `e4s (rhel8, zen4)`; "" for a stack."""
     return name.partition(" (")[2].removesuffix(")").rpartition(", ")[2]
 
 
@@ -482,8 +482,8 @@ def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[
 def gone_since(tag: TagDigest, last: TagDigest | None) -> TagDigest:
     """Return `tag` with its statements on gone hashes replaced by those of `last`, a comparison with the last report.
 
-    In `tag`, some packages are compared with earlier revisions; what went before the last report was reported then. If
-    `last` is None, the statements are only removed.
+    Some packages in `tag` are compared with earlier revisions, so `tag` may repeat losses from before the last report.
+    If `last` is None, the statements are only removed.
     """
     found = [(), (), ()] if last is None else [last.statements, last.rest, last.report.statements]
     prunes = [any(one.kind is StatementKind.PRUNE for one in of) for of in (found[2], tag.report.statements)]

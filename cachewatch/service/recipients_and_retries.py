@@ -48,9 +48,9 @@ def is_operator(config: Config, channel: str, target: str) -> bool:
 
 
 def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return each suppressed address because of which a subscription reaches nobody through a channel, with its name.
+    """Return a mapping of suppressed addresses to the subscription that they leave without any address in a channel.
 
-    Addresses are pairs of a channel and a target. All suppressed addresses of operators are returned with OPERATORS.
+    Addresses are pairs of a channel and a target. All suppressed addresses of operators are mapped to OPERATORS.
     """
     by_name = {(channel, target.lower()): (channel, target) for channel, target in suppressed}
     last = {}
@@ -89,7 +89,7 @@ LONGEST_ASKED = BLOCKED = timedelta(hours=1)
 def pause(attempts: int, asked: float | None = None) -> timedelta:
     """Return how long to wait after `attempts` failures, varied at random.
 
-    `asked` is the pause that the server asked for, in seconds; the wait is not shorter, unless that is over an hour.
+    `asked` is the pause that the server asked for, in seconds. Wait at least this long, or an hour if it is longer.
     """
     minutes = _MINUTES[min(attempts, len(_MINUTES)) - 1]
     usual = timedelta(minutes=minutes) * random.uniform(0.9, 1.2)  # noqa: S311  nothing is to be kept secret

@@ -127,7 +127,7 @@ def _release_claims(context: Context, name: str, later: datetime) -> None:
 
 
 def _sent_before(context: Context, name: str, target: str, most: int) -> list[Message]:
-    """Return the last `most` messages to `target`, newest first; dates in the future become those of older messages."""
+    """Return the last `most` messages to `target`, newest first; a future date becomes that of the message before."""
     with context.database.read() as connection:
         newest_first = deliveries.sent_history(connection, name, target, most)
     now, before, messages = context.clock(), datetime.fromtimestamp(0, UTC), []

@@ -196,7 +196,8 @@ def plan_ranges(
     """Return which tags of a stream to compare with `newest`, and from which revisions; `wanted` selects the tags.
 
     A tag without a cursor is new if the revision that the stream was compared with last did not have it; else the
-    selection was widened, and the tag begins at the newest revision. A tag that is back is compared as last reported.
+    selection was widened, and the tag begins at the newest revision. A tag that is back is compared with its last
+    reported state.
     """
     told = {cursor.revision for cursor in position.cursors.values()}
     told |= {entry.base for entries in position.unread.values() for entry in entries}
@@ -369,7 +370,7 @@ class Silencing:
         self._everywhere = frozenset(kind for silence in whole for kind in silence.kinds)
 
     def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
-        """Tell whether an event of the whole tag with these `kinds` is reported; reports name it by the kinds `own`."""
+        """Tell whether an event of the whole tag is reported; reports name it by `own`, some of its `kinds`."""
         return self._wants(kinds, own) and _is_wanted(self._wants, kinds, self._everywhere)
 
     def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
@@ -377,7 +378,7 @@ class Silencing:
         return _SilencedCollector(self._silences, self._wants, make_collector)
 
     def reported(self, changeset: Changeset) -> Changeset:
-        """Return `changeset`, made by collectors of `body`, with their inner results; store what silences hid."""
+        """Return `changeset` with the results of the collectors that `body` wraps; note in `self` what silences hid."""
 
         def open_body(taken: tuple[object, set[tuple[str, str]], Mapping[str, frozenset[Kind]]]) -> object:
             body, silenced, kinds = taken
@@ -445,6 +446,6 @@ class _SilencedCollector:
 
 
 def _is_wanted(wants: Wants, kinds: Set[Kind], hidden: Set[Kind]) -> bool:
-    """Tell whether a change is reported: `wants` must accept all its `kinds`, and those of them not in `hidden`."""
+    """Tell whether a change is reported: `wants` must accept the set `kinds`, and again the set without `hidden`."""
     left = kinds - hidden
     return wants(kinds) and (left == kinds or (bool(left) and wants(left)))

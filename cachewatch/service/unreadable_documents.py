@@ -56,7 +56,7 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
-        """Return the last readable revision, up to that in `bases`, of documents that were unreadable before `news`."""
+        """Return where documents unreadable in the earlier state of `news` were last readable, at or before `bases`."""
         found: dict[str, dict[str, Revision]] = {}
         for digest in (each.tag for each in news):
             tag, side = digest.report.after.tag or "", digest.report.before
@@ -75,8 +75,8 @@ class UnreadDocuments(Struct, frozen=True):
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
         """Return which documents are unreadable or settled now that the ranges in `gaps` were compared, with `news`.
 
-        `bases` has, by tag and package, revisions that were compared instead of the first one of a range; `earlier` has
-        those of them that were chosen because a document is unreadable in the first one.
+        `bases` has, by tag and package, the revisions that were compared instead of the first revision of a range.
+        `earlier` is the part of `bases` that was chosen because a document is unreadable in the first revision.
         """
         left = {tag: entries for tag, entries in self.known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}
@@ -116,7 +116,7 @@ def tags_to_read(tags: Collection[str]) -> Collection[str]:
 
 
 def find_unreadable(repository: Repository, revision: Revision, isolation: Isolation) -> Mapping[str, Unreadable]:
-    """Return the unreadable documents of the tag of `revision`, by package."""
+    """Return, by package, the unreadable documents that the tag `revision.tag` has in `revision`."""
     tag = revision.tag or ""
     tree = tags_of(repository, revision).ids.get(tag)
     there = TreeDifference(repository, (tag, tag), None, tree).chosen(lambda _: True)

@@ -125,7 +125,7 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
 
 
 def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:
-    """Store `found` as unreadable documents at `where` (stream, tag); mark former ones as readable in other streams."""
+    """Store `found` as the unreadable documents at `where` (stream, tag); tell other streams which are readable now."""
     known = {row.package: row.noted_at for row in connection.execute(select(unread).filter_by(**where))}
     connection.execute(delete(unread).filter_by(**where))
     for each in found:

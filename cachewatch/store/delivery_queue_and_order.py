@@ -289,7 +289,7 @@ def replace_message(connection: Connection, number: int, new: Message) -> None:
 
 
 def delete_payloads(connection: Connection, before: datetime, *, kept_channels: Collection[str]) -> int:
-    """Delete the bytes of messages sent or dropped before `before`, but not in `kept_channels`; return their number."""
+    """Delete bytes of messages sent or dropped before `before`, except in `kept_channels`; return how many messages."""
     done = connection.execute(
         update(deliveries)
         .where(

@@ -182,7 +182,7 @@ def _advances(row: Row[Any]) -> tuple[Advance, ...]:
 
 
 def _decoded(row: Row[Any], what: str, stored: bytes, part: slice, decode: Callable[[bytes], _Value]) -> _Value:
-    """Return `decode(stored)`. Raises DamagedRow, naming `what`, if that fails or `part` of its checksum is wrong."""
+    """Return `decode(stored)`. Raises DamagedRow, naming `what`, if that fails or `row.checksum[part]` differs."""
     try:
         if row.checksum[part] == checksum_of([stored]):
             return decode(stored)

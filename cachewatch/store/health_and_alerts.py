@@ -39,7 +39,7 @@ class ChannelHealth(Struct, frozen=True, kw_only=True):
     sent_at: datetime | None = None
 
     def is_blocked(self, now: datetime) -> bool:
-        """Tell whether the channel is paused at `now`; an end more than a day ahead (of a wrong clock) is ignored."""
+        """Tell whether the channel is paused at `now`; ignore pauses of over a day, which only a wrong clock stores."""
         return self.blocked_until is not None and now < self.blocked_until < now + LONGEST_WAIT
 
 
@@ -161,7 +161,7 @@ def note_notified(connection: Connection, key: AlertKey, now: datetime) -> None:
 
 
 def mark_resolved(connection: Connection, alert: OpenAlert, now: datetime, end: str = "") -> None:
-    """Mark `alert` as resolved, with `end` as its detail. The service notifies operators: commands have no secrets."""
+    """Mark `alert` as resolved, with `end` as its detail; the service, which has the passwords, notifies operators."""
     values = {"resolved_at": now, "detail": end or alert.detail}
     connection.execute(update(alerts).filter_by(**asdict(alert.key)).values(values))
 

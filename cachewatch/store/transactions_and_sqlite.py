@@ -59,7 +59,7 @@ class Database(ABC):
         self._engine.dispose()
 
     def lead(self, owner: str) -> bool:  # noqa: ARG002  where hosts share nothing, the lock of the folder is enough
-        """Make this process, `owner`, the leader; return whether it was not. Raises AnotherInstance if another is."""
+        """Make this process, `owner`, the leader; tell whether this is new. Raises AnotherInstance if another leads."""
         return False
 
     def job(self) -> AbstractContextManager[None]:
