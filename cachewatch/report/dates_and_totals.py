@@ -27,13 +27,13 @@ _MOST_SHARES = 6
 
 
 def signed(counts: Counts) -> str:
-    """Return the numbers of specs that were added, removed, and kept with other stacks: `+12 -3, 1 spec kept`."""
+    """Return the numbers of added, removed, and kept specs; the stacks of kept ones changed: `+12 -3, 1 spec kept`."""
     changed = " ".join(f"{sign}{count:,}" for sign, count in (("+", counts.new), ("-", counts.vanished)) if count)
     return ", ".join(filter(None, (changed, f"{number(counts.kept, 'spec')} kept" if counts.kept else "")))
 
 
 def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str], Counter[str]]:
-    """Return two counters of the specs in `counted`, of added and of removed ones, by words such as `in upgrades`."""
+    """Return the numbers of added and of removed specs in `counted`, each by words for the change: `in upgrades`."""
     counted = list(counted)
     added, removed = Counter[str](), Counter[str]()
     for kind, counts in counted:
@@ -65,7 +65,8 @@ def accounting(statements: Iterable[Statement]) -> str:
 def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
     """Return the lines of `statement`, or parts of lines, that `wants` accepts.
 
-    If `wants` accepts the statement but no line, return all lines; if it refuses a statement on the whole tag, none.
+    If `wants` accepts the statement but none of its lines, return all lines. If the statement is about the whole tag,
+    and `wants` does not accept it, return no lines.
     """
     is_whole = is_wanted(statement, wants)
     lines = tuple(filter(None, (divided(one, lambda part: is_wanted(part, wants))[0] for one in statement.lines)))
@@ -73,7 +74,7 @@ def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
 
 
 def total(report: Report, wants: Wants) -> str:
-    """Return the last line of a report on kinds that `wants` accepts: `2 of 5 packages changed; specs: 9 -> 9`."""
+    """Return the last line of `report`, on changes that `wants` accepts: `2 of 5 packages changed; ...`."""
     lines = [(one.kind, line) for one in report.statements for line in chosen_lines(one, wants)]
     came, went = _shares((kind, line.counts) for kind, line in lines)
     plus, minus = f"+{came.total():,}", f"-{went.total():,}"
@@ -137,7 +138,7 @@ def tags_named(reports: Sequence[Report]) -> str:
 
 
 def heading(report: Report) -> tuple[str, str]:
-    """Return what `report` compares, with days; and `(REVISION -> REVISION, DISTANCE)`, which is "" for files."""
+    """Return what `report` compares, with days, and `(REVISION -> REVISION, ...)` or, if a side has no revision, ""."""
     before, after = report.before, report.after
     if before.revision and after.revision:
         name = " -> ".join(dict.fromkeys(safe_name(side.tag or "") for side in (before, after)))

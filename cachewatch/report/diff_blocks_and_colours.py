@@ -59,13 +59,13 @@ class Palette(Struct, frozen=True, kw_only=True):
         return f"{before[:same]}{old} -> {after[:same]}{new}"
 
     def changes(self, lines: Iterable[str], causes: Iterable[Cause]) -> Iterator[str]:
-        """Yield `lines`; the change of each of `causes`, `old -> new`, is coloured in them."""
+        """Yield `lines`; where a line names the change of one of `causes`, as `old -> new`, the change is coloured."""
         known = sorted(map(change_in_words, set(causes) if self.is_on else ()), key=len, reverse=True)
         named = re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, known)) or '(?!)'})(?![\w.])")
         return (named.sub(lambda found: self.change(*found[0].split(" -> ", 1)), line) for line in lines)
 
     def states(self, line: str) -> str:
-        """Return `line`, of a listing, with states such as `sent` coloured; a line with colours is not changed."""
+        """Return `line` of a listing, with states such as `sent` coloured; a line that has colours is left as it is."""
         return line if "\x1b" in line else _STATE.sub(lambda found: self.paint(found[0], found.lastgroup or ""), line)
 
 
@@ -78,7 +78,7 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
 
 
 def _coloured_again(lines: Iterable[str], text: str, indent: str) -> Iterator[str]:
-    """Yield `lines`, which are `text` without colours, with its colours; lines after the first begin with `indent`."""
+    """Yield `lines`, the wrapped but uncoloured `text`, with the colours of `text`; `indent` stays without colours."""
     code, coloured = "", list[tuple[str, str]]()
     for part in _CODE.split(text):
         if part.startswith("\x1b"):
@@ -127,12 +127,12 @@ class Requested(Struct, frozen=True, kw_only=True):
 
     @property
     def lists_all(self) -> bool:
-        """Whether packages are named that are only counted otherwise."""
+        """Whether the report names all packages, also in places where it usually gives only their number."""
         return self.is_whole or self.names_kinds or self.names_packages
 
     @property
     def most_names(self) -> int:
-        """The greatest number of stacks, or of similar values, to name in one place."""
+        """The greatest number of names to list in one place, of stacks or of values such as versions and compilers."""
         return ALL if self.is_whole else _MANY_NAMES if self.names_packages else MOST_NAMES
 
     @property
@@ -316,7 +316,7 @@ def blocks_of(report: Report, asked: Requested) -> tuple[tuple[Block, ...], str]
 
 
 def _narrowed(chosen: Chosen, asked: Requested) -> Statement:
-    """Return the statement of `chosen`; from one about changed values, drop losses and effects not asked for."""
+    """Return the statement of `chosen`; one on changed values drops losses and other values that `asked` excludes."""
     one, packages = chosen.statement, set(chosen.packages)
     if one.kind not in OF_VALUES:
         return one
@@ -399,7 +399,7 @@ def _lost(chosen: Chosen, asked: Requested) -> str:
 
 
 def _reasons(statement: Chosen, asked: Requested) -> str:
-    """Return, in words, what builds the tag still has of packages that `statement` lost; equal answers are joined."""
+    """Return which builds the tag still has of packages that `statement` lost; group packages with the same text."""
     chosen, own = set(statement.packages), wording()
     by_reason: defaultdict[str, dict[str, None]] = defaultdict(dict)
     classes = set[LossClass]()
@@ -441,7 +441,7 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
 
 
 def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    """Yield a block on values that packages gained or lost and no block of `chosen` names; nothing if all are named."""
+    """Yield a block on gained or lost values that no block of `chosen` names; yield nothing if there are none."""
     # A tag that was added or removed is about all values of its packages.
     own = [one for one in chosen if one.statement.kind not in (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)]
     packages = {package for one in own for package in one.packages}
@@ -486,7 +486,7 @@ def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, froz
 
 
 def _unnamed(facts: Mapping[str, Delta], named: Set[str], asked: Requested) -> Iterator[str]:
-    """Yield, for each fact, a text on values that `asked` wants and `named` lacks: `compiler gcc@13.2.0 added`."""
+    """Yield texts on the values in `facts` that `asked` wants, except words in `named`: `compiler gcc@13.2.0 added`."""
     for name in _FACTS:
         parts = []
         for values, is_added in ((facts[name].added, True), (facts[name].removed, False)):

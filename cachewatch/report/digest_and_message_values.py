@@ -94,9 +94,10 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     still_missing: tuple[str, ...] = ()  # packages of snapshots before the base that the new snapshot still lacks
 
     def outdated(self, *, is_wait_over: bool) -> list[tuple[str, frozenset[str]]]:
-        """Return packages, with stacks, of which lock files may name builds that are gone, but no replaced versions.
+        """Return packages of which lock files may name builds that are gone, each with the stacks of these builds.
 
-        `is_wait_over` tells whether readers had to wait until this digest.
+        Builds of versions that newer ones replaced do not count. `is_wait_over` tells whether earlier digests asked
+        readers to wait until this one. Return nothing for a snapshot that is compared with an earlier one.
         """
         args = self.report.tag, self.statements, self.rest, self.silenced
         return [] if base_of(self.report) else [*outdated_packages(*args, is_wait_over=is_wait_over)]
@@ -200,7 +201,7 @@ def newest_day(report: Report) -> str:
 
 
 def _known(known: Known, remembered: Remembered, now: datetime) -> Known:
-    """Return `known` with the facts in `remembered` added; the time `now` decides which open actions are repeated."""
+    """Return `known` plus the facts in `remembered`; its tasks are the actions that digests still repeat at `now`."""
     since = {(one.source, Verb(one.verb), one.subject): one.since for one in remembered.actions}
     tasks = [(replace(one.task, since=one.since), one.is_repeated(now)) for one in remembered.actions if one.task]
     return replace(
@@ -250,7 +251,7 @@ class Attachment(Struct, frozen=True):
 
 
 class Form(StrEnum):
-    """A form of a digest that is made only if a channel needs it; forms that are not listed are always made."""
+    """A form of a digest that is made only if a channel needs it; plain text and the HTML of a mail are always made."""
 
     MARKDOWN = "md"
     FEED = "feed.html"
@@ -356,7 +357,7 @@ class Channel(Protocol):
         """Return a message with the same content as `original`, marked as resent."""
 
     def open(self, sent_history: SentHistory) -> AbstractContextManager[Transport]:
-        """Return a context for several deliveries; the first one connects. `sent_history` finds earlier messages."""
+        """Return a context for deliveries: the first one connects; `sent_history` tells what a target got before."""
 
 
 class OneByOne:
@@ -366,7 +367,7 @@ class OneByOne:
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
-        """Yield this channel for several deliveries, then call `end`; `sent_history` finds earlier messages."""
+        """Yield this channel for several deliveries, then call `end`; `sent_history` tells what a target got before."""
         self._sent_history = sent_history
         try:
             yield cast("Transport", self)

@@ -71,7 +71,10 @@ class Section(Struct, frozen=True, kw_only=True):
 
 
 def happened(digest: Digest, words: Words, rows: int) -> list[str]:
-    """Return sentences on the most important events; no lists if the table, of `rows` rows, has ten or fewer."""
+    """Return sentences on the most important events; `rows` is the number of rows in the table below the sentences.
+
+    If there are at most ten rows, most sentences that only list packages are left out, because the table has them.
+    """
     loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS and one.kind != "environment"]
     open_losses = _open_losses(digest)
     loud += [*_prunes(digest, is_news=True), *_harmless_stacks(digest), *open_losses]
@@ -116,7 +119,7 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
 
 
 def _of_tags(said: str, tags: Collection[ComparedTag], digest: Digest, words: Words, *, is_named: bool = False) -> str:
-    """Return the sentence `said` with its `tags` before it if the digest has others, too, or if `is_named`."""
+    """Return `said`, preceded by the names of `tags` if `is_named`, or if the digest has more tags than these."""
     names = list(dict.fromkeys(tag_name(digest, tag.source, tag.tag, words) for tag in tags))
     return f"{' and '.join(names)}: {said}" if names and (is_named or len(names) < _standing(digest)) else said
 
@@ -129,7 +132,7 @@ def _sentences(digest: Digest, facts: Iterable[Fact], words: Words) -> list[str]
 
 
 def _open_losses(digest: Digest) -> list[Fact]:
-    """Return the harmless losses of packages that, by a still open action, are outdated in lock files."""
+    """Return the facts on harmless losses whose packages are outdated in lock files, as a still open action says."""
     outdated = {name for one in digest.assessment.still_open for name, _ in one.outdated}
     facts = (one for one in digest.assessment.facts if one.kind in LOSSES and one.rank is Rank.HARMLESS)
     return [one for one in facts if not outdated.isdisjoint(one.packages)]
@@ -156,7 +159,7 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
 
 
 def lacked(statements: Sequence[Statement], words: Words) -> str:
-    """Return, in words, what a snapshot lacks: gone packages, those with only older versions, those of gone stacks."""
+    """Return, in words, what a snapshot lacks: packages, newer versions of packages, and packages of removed stacks."""
     whole, losses = removed_packages(statements), [lost for one in statements for lost in one.losses]
     with_stacks: dict[str, list[str]] = {}
     for one in statements:
@@ -182,7 +185,11 @@ def lacked(statements: Sequence[Statement], words: Words) -> str:
 
 
 def _rest(digest: Digest) -> list[tuple[TagDigest, Statement]]:
-    """Return tags and statements that the digest only counts; none on silenced packages or replaced snapshots."""
+    """Return the statements that the digest only counts, each with its tag.
+
+    A new snapshot has none here if most of its hashes are new. A statement whose packages are all silenced is left out
+    unless it is routine.
+    """
     snapshots, turned_over = (
         {(tag.source, tag.tag) for one in digest.assessment.facts if one.kind == kind for tag in one.tags}
         for kind in ("snapshot", StatementKind.TURNOVER)
@@ -217,7 +224,7 @@ def _is_quiet(one: Statement) -> bool:
 
 
 def _quiet(digest: Digest) -> list[Fact]:
-    """Return the routine facts: prunes, rebuilds, and configurations that are gone."""
+    """Return facts on prunes, on rebuilds, and on versions that lost some of their compilers, systems or variants."""
     found = digest.assessment
     hidden: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag, one in _rest(digest):
@@ -237,7 +244,7 @@ def _quiet(digest: Digest) -> list[Fact]:
 
 
 def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
-    """Return sentences on facts that need no action, except those with which a sentence in `above` ends."""
+    """Return sentences on facts that need no action; leave out each sentence that a sentence in `above` ends with."""
     sentences = _sentences(digest, [*_harmless_stacks(digest), *_quiet(digest)], words)
     texts = [said for said in sentences if not any(each.endswith(said) for each in above)]
     others = {package for _, one in _rest(digest) if not _is_quiet(one) for package in one.packages}
@@ -263,7 +270,10 @@ def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
 
 
 def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
-    """Return prunes: if `is_news`, only news (nothing else happened, or an action follows); else the others."""
+    """Return the facts on prunes that are news or, if not `is_news`, all other facts of the rank of prunes.
+
+    A prune is news if all facts are harmless or routine, or if readers should act now because builds were pruned.
+    """
     facts = digest.assessment.facts
     is_told = all(one.rank >= Rank.HARMLESS for one in facts)
     is_told |= any(one.because is Because.PRUNED_BUILDS for one in digest.assessment.due)
@@ -384,9 +394,10 @@ def lines_of(digest: Digest, kind: StatementKind) -> list[tuple[Line, TagDigest]
 
 
 def _section(digest: Digest, words: Words, rows: Iterable[Row], *, name: str, heading: str, remark: str) -> Section:
-    """Return a section of `rows`, of which equal ones of several tags become one row.
+    """Return a section of `rows`; rows that differ only in their tags become one row.
 
-    Tags are named, unless these are all of the digest: in `remark` if all rows have the same tags, else in each row.
+    A row that is about only some tags of the digest names these tags. If all rows are about the same tags, `remark`
+    names them instead.
     """
     alike = grouped(((row.package, row.change, row.where), row) for row in rows)
     # Readers who move to another snapshot do not lose the packages that the newest one lacks.

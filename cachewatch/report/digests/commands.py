@@ -68,7 +68,7 @@ def blank(name: str) -> str:
 
 
 def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
-    """Return the key (in words.toml) of the sentence above commands for an environment, and these as lines.
+    """Return the key in words.toml of the sentence above commands for an environment, and the lines of these commands.
 
     There are no lines if a shell could misread a name, or if an earlier digest already asked to re-concretize.
     """
@@ -141,7 +141,7 @@ def _staying(moves: Iterable[Action]) -> list[str]:
 
 
 def _either(commands: Sequence[str], moves: Sequence[Action], words: Words, *, is_whole: bool = False) -> list[str]:
-    """Return a block of `commands`, which make `moves`; if readers may stay, also one to copy their builds."""
+    """Return a block of `commands`, for all readers if `is_whole`; if `moves` are optional, add one to copy builds."""
     moving = _block(commands, words, is_whole=is_whole)
     staying = _staying(moves)
     if not staying:
@@ -180,7 +180,10 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
 
 
 def _concretizing(settled: Sequence[Action], digest: Digest, words: Words, *, is_copied: bool) -> list[str]:
-    """Return the command to re-concretize, and who needs it as comments; `is_copied`: say that the rest is for all."""
+    """Return the command to re-concretize, below comments on which lock files need it for the actions `settled`.
+
+    If `is_copied` and only some lock files need it, a comment says that the commands that follow are for all readers.
+    """
     condition = _if_lock(settled, digest, words)
     is_reused = any(one.because in _OLD for one in digest.assessment.actions)
     return [
@@ -259,7 +262,10 @@ def _requirements(specs: Mapping[str, str], digest: Digest, words: Words) -> Ite
 
 
 def _if_lock(settled: Sequence[Action], digest: Digest, words: Words) -> str:
-    """Return, in words, which lock files the actions `settled` concern; "" for all, or if this is already said."""
+    """Return, in words, which lock files must be re-concretized for the actions `settled`.
+
+    Return "" if all must be, if the text above the commands says which, or if the digest watches an environment.
+    """
     asked = [one for one in settled if one.because in LOCK_FILES]
     days = [todo.widened(one, digest) for one in asked]
     is_for_some = bool(digest.assessment.required or digest.assessment.to_copy)

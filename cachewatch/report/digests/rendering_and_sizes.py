@@ -126,7 +126,7 @@ class _Renderer(Struct, kw_only=True, dict=True):
         self.json = self._make_json() if Form.JSON in self.forms else b""
 
     def render(self, *, is_short: bool) -> RenderedDigest:
-        """Return the rendered digest; if `is_short`, for servers that refuse long mail, only totals, not attached."""
+        """Return the rendered digest; if `is_short`, only totals and no attachment: some servers refuse long mail."""
         digest, head = self.digest, self.head
         table = None if is_short or not self.attach else _table(digest, readers=len(self.to))
         html, shown = self._mail(table, is_short=is_short)

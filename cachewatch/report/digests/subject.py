@@ -110,7 +110,7 @@ class Clause:
 
     @cached_property
     def items(self) -> list[str]:
-        """The packages in words, with what happened to each if the text in words.toml says that."""
+        """The packages in words, each with what happened to it if `item`, a text in words.toml, can hold that."""
         return self._items(says_staying=True)
 
     def _items(self, *, says_staying: bool, says_where: bool = False, most: int = 2) -> list[str]:
@@ -183,7 +183,7 @@ class Clause:
         return self._words.forms(self.path, "subject", self._n, **self._values)
 
     def _listed(self, variants: Sequence[Sequence[str]]) -> list[str]:
-        """Return wordings that name ever fewer packages and count the others; each of `variants` has all packages."""
+        """Return wordings that name ever fewer packages and count the others; `variants` are lists of all packages."""
         n = len(self.items)
         wordings = []
         for outside, count in product((self._outside(), ""), range(min(n, _MOST_ITEMS), 0, -1)):
@@ -262,7 +262,7 @@ class Clause:
         ]
 
     def _outside(self) -> str:
-        """Return, in words, what gone packages have outside of the selection; "" if nothing, or if this differs."""
+        """Return, in words, which builds of gone packages are left but unselected; "" if none, or if places differ."""
         there = {lost.outside for lost in self._losses()} if self.first.worst is LossClass.GONE else set()
         said = phrases.there_outside(there.pop(), self._words) if len(there) == 1 else ""
         return f", {said}" if said else ""
@@ -383,14 +383,14 @@ class Clause:
         return 1 if is_all else len(self.first.packages)
 
     def _much(self, wave: Statement) -> str:
-        """Return the key of the words for how much a `wave` rebuilt: everything, nearly (all), counted, or part."""
+        """Return the key of words for the share of packages that `wave` rebuilt; `counted` if it cannot be known."""
         share = len(wave.packages) / max(1, wave.of_packages)
         if share == 1:
             return "everything"
         return "counted" if wave.of is not None else "nearly" if share >= NEARLY_ALL else "part"
 
     def _also(self, one: Statement) -> str:
-        """Return a text on packages whose version changed, too, so that other rows name them; "" if there are none."""
+        """Return a text on packages that got the new values of `one` with another version; "" if there are none."""
         names = {
             line.package
             for tag in self.first.tags
@@ -402,7 +402,7 @@ class Clause:
         return self._words.say(self.path, "also", len(names), names=named) if names else ""
 
     def _in_stacks(self, one: Statement) -> str:
-        """Return the stacks where values changed, ` in e4s`; "" if they changed in all stacks and were replaced."""
+        """Return the stacks where values changed: ` in e4s`; "" if all stacks with the old values have got new ones."""
         is_named = one.kind is StatementKind.NO_LONGER or not one.is_everywhere
         return f" in {stacks_named(one.stacks)}" if is_named and one.stacks else ""
 
@@ -468,9 +468,10 @@ class Clause:
 
 
 def lacking_only_for(statements: Iterable[Statement], words: Words, *, is_short: bool = False) -> str:
-    """Return machines for which a new snapshot lacks packages that others have: ` (11 only for x86_64_v3)`.
+    """Return the machines for which a new snapshot lacks packages that it has for others: ` for x86_64_v3`.
 
-    If `is_short`, no machine is named.
+    If it lacks other packages for all machines, the number of packages is given: ` (11 only for x86_64_v3)`. If
+    `is_short`, no machine is named.
     """
     statements = list(statements)
     whole = removed_packages(statements)
@@ -521,7 +522,7 @@ def clauses_of_statements(
 
 
 def title(digest: Digest, words: Words) -> str:
-    """Return the subject in ASCII: the first two or three clauses that fit, and the count of the longest other list."""
+    """Return the mail subject in ASCII: the first clauses that fit, then the package count of the longest other one."""
     facts = facts_of_subject(digest.assessment)
     prefix = subject_prefix(digest.subscription, is_urgent=digest.is_urgent)
     room = WIDEST - len(prefix)
