@@ -38,7 +38,7 @@ _THREE_WAYS = f"""\
 
 
 def names_of(what: str, context: click.Context, package: str = "") -> list[str]:
-    """Return the names of `what`, such as "tags" or "package_versions" (of `package`), to complete; [] on any error."""
+    """Return names for shell completion: of `what`, such as "tags", or the versions of `package`; [] on any error."""
     from cachewatch.config.reading_showing_warnings import read_config  # noqa: PLC0415  slow to load
 
     given = context.params
@@ -74,7 +74,7 @@ def _of_catalogue(what: str, repository: Repository, revision: Revision, package
 
 
 class _Default(Struct, frozen=True):
-    """A repository to read, and a sentence that tells the user so: "" if he chose it."""
+    """A repository to read, and the sentence that tells the user which one is read; "" if the user named it."""
 
     address: str
     sentence: str
@@ -120,7 +120,7 @@ def is_partial() -> bool:
 
 
 def _open(found: _Default, line: ProgressLine | None = None) -> Repository:
-    """Open the repository `found`; if it is a plain folder, record that in a temporary repository and open this."""
+    """Open the repository `found`. If it is a plain folder, open a temporary repository with the same documents."""
     address, layout = found.address, layout_asked_for() or found.layout
     if not is_folder(address):
         return open_repository(address, report=line.git_report if line else None, layout=layout)

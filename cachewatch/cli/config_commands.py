@@ -160,7 +160,7 @@ def _matches(config: Config) -> dict[str, Match]:
 
 @contextmanager
 def _opened(context: Context, source: Source) -> Iterator[Repository]:
-    """Yield the copy of `source`, or of a local source a temporary one if it has none. Raises UsageError for others."""
+    """Yield the copy of `source`, or a temporary copy of a local repository. Raises UsageError if there is neither."""
     watched = context.watched(source)
     with TemporaryDirectory(prefix="cachewatch-") as folder:
         if not context.clone_folder(source.name).exists():
@@ -186,8 +186,9 @@ def _unknown_since(repository: Repository, source: Source) -> Iterator[str]:
 
 
 def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, filters.Values]) -> Iterator[str]:
-    """Yield a message for each of `patterns` that matches no value in `seen`, or one if no value matches all of them.
+    """Yield a message for each of `patterns` that matches no value in `seen`.
 
+    If each one alone matches a value, but all together select none, yield a single message about all `patterns`.
     `where` is the place of `patterns` in the configuration, `option` their filter; `seen` has values of each source.
     """
     if not seen or not patterns:
@@ -203,7 +204,10 @@ def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str
 
 
 def _look(repository: Repository, source: Source, asked: filters.Asked) -> tuple[set[str], filters.Values]:
-    """Return all tags of the newest revision of `source` and, by filter, the values in watched tags for `asked`."""
+    """Return all tags of the newest revision of `source`, and the values that each filter finds in the watched tags.
+
+    `asked` are pairs of a filter and a pattern; documents are read only as long as one of these pairs needs them.
+    """
     revision = resolve(repository, "HEAD")
     trees = tags_of(repository, revision).ids
     if not trees:

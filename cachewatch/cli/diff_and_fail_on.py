@@ -200,7 +200,10 @@ def diff(
 
 
 def _note_not_compared(repository: "Repository", named: tuple[str, str] | None, after: str | None) -> None:
-    """Print how to compare a folder or uncommitted files with HEAD if the sides `named` and `after` suggest it."""
+    """Print the command that compares HEAD with a folder or with uncommitted files, if the user may have meant that.
+
+    `named` are the compared sides (None: none were given); `after` is the argument AFTER, None if it was left out.
+    """
     root = next((folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / ".git").exists()), None)
     if named is not None and after is None and is_documents(named[0]):
         command = shlex.join(["cachewatch", "diff", NEWEST, named[0]])
@@ -291,7 +294,7 @@ def _are_paths(named: tuple[str, str] | None, tags: Sequence[str], *, has_repo: 
 
 
 def _asked(named: tuple[str, str] | None, after: str | None) -> str:
-    """Return, as the beginning of a message, why a catalogue is needed for the sides `named`; "" if these are None."""
+    """Return, for a message, why `named` sides need a catalogue; "" if `named` is None. `after` is AFTER or None."""
     if named and after is None and is_documents(named[0]):
         return f"{named[0]} alone is compared with {NEWEST} of a catalogue (name a second path to compare two), and "
     missing = " and ".join(name for name in dict.fromkeys(named or ()) if not is_documents(name))
@@ -313,7 +316,7 @@ def _compared(named: tuple[str, str] | None, repository: "Repository | None", se
 def _explained(
     compared: Iterable[Changeset], opened: "Repository | None", selection: Selection, stack: ExitStack
 ) -> Iterable[Changeset]:
-    """Return `compared` with causes of rebuilds, read until `stack` ends. Raises UsageError if `opened` is None."""
+    """Return `compared` with rebuild causes; `stack` closes the repository. Raises UsageError if `opened` is None."""
     if opened is None:
         raise UsageError("--why compares revisions: files and folders have no dependency graph")
     causes = extensions().hook.causes(repository=stack.enter_context(closing(opened.reopened())))
@@ -331,7 +334,10 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, output: str | None) -> Format:
-    """Return what to keep of a package, and the writer, for format `name` (or "stat"); list all if `is_all`."""
+    """Return two functions for the format `name`: one picks what a report needs of a package, the other writes reports.
+
+    `name` may be "stat". If `is_all`, the sections of a report are not cut.
+    """
     if name in ("json", "jsonl"):
         return package_json, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
     if name == "csv":
@@ -367,7 +373,7 @@ def _checked(
     *,
     names_tags: bool,
 ) -> Iterator[bytes]:
-    """Yield `pieces` of a report, if `names_tags` after a list of several tags; then check what `filters` match."""
+    """Yield `pieces` of a report, then check what `filters` match. If `names_tags`, list several tags first."""
     tags = [safe(pair.after.tag or pair.before.tag or "") for pair in comparison.pairs]
     if names_tags and not filters["tag"] and len(tags) > 1:
         text = f"{len(tags):,} tags compared: {first_of(tags, _MOST_TAGS)} (--tag {tags[0]} selects one)"
@@ -377,7 +383,7 @@ def _checked(
 
 
 def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: Globs, selection: Selection) -> None:
-    """Print which changes in `reports` match --fail-on, for each of its values `words`; `fail_on` matches them all."""
+    """Print which changes in `reports` match --fail-on. `words` are its values; `fail_on` is made of all of them."""
     if fail_on.is_open or not any(fail_on(kind) for report in reports for kind in report.kinds):
         return
     for word in [word for word in words if not word.startswith("!")] or [" ".join(words)]:

@@ -49,7 +49,7 @@ class SuggestingGroup(click.Group):
         return sorted({*super().list_commands(ctx), *(name for name in self.rows if " " not in name)})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Load and return the command `name`, a group with its subcommands; return None if there is no such command."""
+        """Load and return the command `name`, or None if there is none; pass a group the rows of its subcommands."""
         row = self.rows.get(name)
         command = load(row.object) if row else super().get_command(ctx, name)
         if isinstance(command, SuggestingGroup) and row:

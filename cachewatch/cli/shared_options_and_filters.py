@@ -117,8 +117,9 @@ Asked = Sequence[tuple[str, str]]  # pairs of a filter and one of its patterns
 
 
 def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]) -> None:
-    """Warn of patterns in `filters` that match nothing in the catalogue. Raises UsageError if one is a plain name.
+    """Warn of patterns in `filters` that match nothing in the catalogue.
 
+    Raises UsageError instead for a plain name that is surely in no document.
     `done` are the changesets of `comparison`; what they have is searched first.
     """
     asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]

@@ -120,7 +120,7 @@ def _paragraphs(blocks: Iterable[Iterable[str]]) -> Iterator[bytes]:
 def _packages(name: str, catalogue: "_Catalogue", given: Sequence[str]) -> list[tables.ShownPackage]:
     """Return the packages that match `name`, each with only its matching specs. Raises UsageError if there are none.
 
-    `name` is a spec, a glob, or the path of a document; with `given` options, which choose a revision, no path is read.
+    `name` is a spec, a glob, or the path of a document; it cannot be a path if options `given` choose a catalogue.
     """
     is_path = "/" in name or name.endswith((*tag_names.ENDINGS, ".lock")) or not name.strip(".-")
     if (is_path or not given) and folders.is_documents(name):
@@ -180,7 +180,7 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
 
 
 def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str:
-    """Return the message that no spec of `signatures` has a variant that `asked` names; "" if some spec has each."""
+    """Return a message about the variants in `asked` that no spec of `signatures` has; "" if there are none."""
     names = {variant_name(variant) for signature in signatures for variant in signature.variants}
     unknown = dict.fromkeys(one.variant for one in asked.conditions if one.variant and one.variant not in names)
     if not unknown:
@@ -431,7 +431,7 @@ def _documents(
 
 
 def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Return those of `names` that match `patterns`. Raises UsageError, with `what` they are ("tag"), if none match."""
+    """Return those of `names` that match `patterns`. Raises UsageError if none does; `what` is their kind, as "tag"."""
     wanted = Globs(patterns)
     chosen = list(filter(wanted, names))
     if patterns and not chosen:

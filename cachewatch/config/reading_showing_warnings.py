@@ -149,7 +149,10 @@ def _as_section(node: ConfigNode, context: ConfigContext) -> Mapping[str, Config
 
 
 def _read_file(path: Path, context: ConfigContext, *, is_ours: bool) -> Mapping[str, ConfigNode]:
-    """Return the sections of the YAML file `path`; if `is_ours`, links may lead anywhere. Raises Broken if unusable."""
+    """Return the sections of the YAML file `path`. Raises Broken if it is unusable.
+
+    If not `is_ours`, somebody else may have written the file; it must not be a link that leads out of its folder.
+    """
     content, line = b"", 0
     try:
         if is_ours:
@@ -395,7 +398,7 @@ class _OfFile(GenerateJsonSchema):
 
 
 def default_of(key: ConfigKey) -> str:
-    """Return the default of `key` or, in words, what happens without it; "" if it is required or has no effect."""
+    """Return the default of `key`, or the effect of leaving it out; "" if the key is required or there is no effect."""
     default, is_required = key.field.default, key.is_required or key.field.is_required()
     if key.if_left_out or is_required or isinstance(default, ConfigSection) or default in (None, {}):
         return key.if_left_out

@@ -129,7 +129,7 @@ def parse_days(text: str) -> frozenset[int]:
 
 
 def _monthly(day: str) -> tuple[list[str], str]:
-    """Return crontab fields (day, month, weekday) for `day` of each month, or its last if shorter; and a phrase."""
+    """Return crontab fields (day, month, weekday) and words for `day` of each month (the last if it is shorter)."""
     if day != "last" and not (day.isascii() and day.isdigit() and 1 <= int(day) <= 31):
         raise ConfigError(f"{day!r} is not a day of a month; write 1 to 31, or last")
     if day in ("last", "31"):

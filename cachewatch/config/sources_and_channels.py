@@ -28,7 +28,7 @@ _LEAST_PERIOD = timedelta(seconds=1)
 
 
 def _repository(text: str, context: ConfigContext) -> str:
-    """Return a URL unchanged, and a path as one relative to the configuration file's folder. Raises ConfigError."""
+    """Return a URL unchanged; resolve a path from the configuration's folder. Raises ConfigError for any other text."""
     if not text or not text.isprintable() or text.startswith("-"):
         raise ConfigError(f"{text!r} is not an address; write a URL such as https://host/repository.git, or a path")
     if "://" in text:

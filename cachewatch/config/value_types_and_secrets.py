@@ -144,7 +144,7 @@ class FromText:
 
 
 class CheckedText(FromText):
-    """The type of a text that stays as it is; `parse` must not raise an error for it."""
+    """The type of a text that stays as it is; the text is valid if `parse` raises no error for it."""
 
     def _read(self, value: Any, info: ValidationInfo) -> Any:
         super()._read(value, info)
@@ -165,7 +165,7 @@ class ConvertedFrom:
 
 
 class ByType:
-    """The type of a section whose key `type:` (`default` if missing) selects one of `models`; messages call it `of`."""
+    """The type of a section whose `type:` (or `default`) selects one of `models`; `of` is its plural for messages."""
 
     def __init__(self, of: str, models: Callable[[], Mapping[str, type[ConfigSection]]], default: str = "") -> None:
         self._of, self._models, self._default = of, models, default
@@ -357,7 +357,7 @@ class Given(Struct, frozen=True):
 class Hidden(FromText):
     """The type of a secret that `parse` checks; the errors of `parse` must not contain it.
 
-    If `is_read_later`, commands that read no other secrets read this one, when they call `reveal`.
+    Some commands read no secrets. If `is_read_later`, they can still read this one: `reveal` reads it when called.
     """
 
     def __init__(self, parse: Callable[[str], Any], *, is_read_later: bool = False) -> None:
@@ -416,7 +416,10 @@ def _found(given: Given, context: ConfigContext) -> str:
 
 
 def find_secret_file(folder: Path, name: str) -> Path:
-    """Return the path of the secret file `name`, systemd's or in `folder`. Raises ConfigError if missing or public."""
+    """Return the path of the secret file `name`: in systemd's folder of credentials if it is there, else in `folder`.
+
+    Raises ConfigError if the file in `folder` is missing, or if every user of the machine has access to it.
+    """
     credentials = os.environ.get("CREDENTIALS_DIRECTORY")
     if credentials and "/" not in name and Path(credentials, name).exists():
         return Path(credentials, name)
@@ -463,7 +466,7 @@ StatePlace = Path | PostgresAddress
 
 
 def state_named(text: str, folder: Path) -> StatePlace:
-    """Return the address of a database in `text`, or its path, relative to `folder`. Raises ConfigError if neither."""
+    """Return `text` as the address of a database, or as a path from `folder`. Raises ConfigError if it is neither."""
     if re.match(r"[a-z][a-z0-9+.-]*:", text, re.IGNORECASE) is None:
         return path_in(folder, text)
     try:

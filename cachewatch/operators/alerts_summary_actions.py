@@ -81,9 +81,9 @@ def review(context: Context) -> bool:
 def resolve_settled(
     connection: Connection, context: Context, still: Collection[AlertKey] | None = None, *, end: str = _REPLACED
 ) -> None:
-    """Mark alerts without a cause as resolved; `still`: keys for which a review found a cause (None: no review).
+    """Mark alerts without a cause as resolved. A review found causes for the keys `still`; None: there was no review.
 
-    `end` says why no digest is held any more for an event.
+    `end` is stored with an alert about a held digest: a sentence that says why the digest is not held any more.
     """
     for alert in health.all_open(connection):
         is_over = alert.key.kind in _REVIEWED and still is not None and alert.key not in still
@@ -227,12 +227,15 @@ def message_of(connection: Connection, context: Context, number: int) -> Message
 
 
 def release(context: Context, name: str) -> DigestSummary:
-    """Send a held digest, store its new positions, return it. `name`: a key, a subscription or SUBSCRIPTION/STREAM."""
+    """Release the held digest `name`, and return it. It is sent, and the next digest of its stream begins where it ends.
+
+    `name` is the key of a digest, a subscription or SUBSCRIPTION/STREAM.
+    """
     return _settle_held(context, name, DigestState.RELEASED, "released by an operator")
 
 
 def drop_digest(context: Context, name: str, reason: str) -> DigestSummary:
-    """Drop a held digest, whose changes nobody gets then, store its positions, return it; `name` as for `release`."""
+    """Drop the held digest `name`, and return it: its changes are never sent. `name` is the same as for `release`."""
     return _settle_held(context, name, DigestState.DROPPED, reason)
 
 

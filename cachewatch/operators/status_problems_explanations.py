@@ -82,7 +82,7 @@ class SilenceStatus(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """A problem of the service, or an open alert; a problem has the kind, name and part of the alert about it."""
+    """A problem of the service, or an open alert. The alert about a problem has the same kind, name and part."""
 
     kind: AlertKind
     name: str
@@ -280,7 +280,7 @@ class UnreadDocument(Struct, frozen=True):
 def explain(
     config: Config, package: str, documents: Sequence[Document | UnreadDocument], *, day: date
 ) -> Iterator[SubscriptionAnswer]:
-    """Yield whether and why each subscription reports `package`, which has `documents`; name silences of that `day`."""
+    """Yield whether and why each subscription reports `package` in `documents`, and which silences apply on `day`."""
     for subscription in config.subscriptions.values():
         match, urgent = subscription.match, subscription.urgent
         is_chosen, why = _judge(package, match.packages)
@@ -329,7 +329,7 @@ def _judge(package: str, patterns: Iterable[str]) -> tuple[bool, str]:
 
 
 def _of_environment(config: Config, path: Path, package: str) -> tuple[bool, str]:
-    """Return whether the environment at `path` needs `package`, and a clause with the number of its binaries."""
+    """Return whether the environment at `path` needs `package`, and a clause: how many binaries of `package`."""
     try:
         needs = open_environment(path, config.environment_folders).needs
     except UsageError as error:
@@ -340,7 +340,7 @@ def _of_environment(config: Config, path: Path, package: str) -> tuple[bool, str
 
 
 def _of_document(document: Document | UnreadDocument, match: Match) -> tuple[bool, str]:
-    """Return whether `match` selects specs of a document, and a clause: how many, or which of its keys excludes all."""
+    """Return whether `match` selects specs of `document`; also say how many, or which key of `match` selects none."""
     where = f"in {document.tag}"
     if not Globs(match.tags)(document.tag):
         return False, f"{where}: not one of the tags {_list(match.tags)}"
