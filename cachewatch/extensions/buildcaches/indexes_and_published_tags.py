@@ -155,7 +155,7 @@ class _RecordReader:
         self._versions: dict[str, tuple[str, str] | None] = {}
 
     def read(self) -> None:
-        """Read all records into `specs` and `other_nodes`, and count unreadable ones."""
+        """Put cached specs into `specs`, other requested ones into `other_nodes`, and count unreadable records."""
         for spec_hash, raw in self._records.items():
             try:
                 self._read_record(spec_hash, raw)
@@ -383,8 +383,9 @@ class CacheSource:
         self._mirror.close()
 
     def read(self, remembered: Mapping[str, Validator]) -> Iterator[Published | Failed]:
-        """Yield each tag that may have changed since `remembered`, the last validators by key, or why it is unreadable.
+        """Yield the contents of each tag that may have changed since the last reads, or why the tag is unreadable.
 
+        `remembered` has the validators that the last reads yielded in `Published.fresh`, under the same keys.
         After a whole catalogue was read, also yield an item with the tag "": the validator and diagnostics of its list.
         """
         if self._list_name:
@@ -441,7 +442,7 @@ class CacheSource:
 
 
 def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]) -> Published:
-    """Return the contents of `tag`: `read` has the index of each stack, `fresh` the validators to remember, by key."""
+    """Return the contents of `tag`. `read` has the index of each stack; `fresh` has validators, by TAG/STACK[/VIEW]."""
     diagnostics = tuple(found for index, _ in read.values() for found in index.diagnostics)
     other_nodes = {spec_hash: node for index, _ in read.values() for spec_hash, node in index.other_nodes.items()}
     specs = PublishedSpecs([(label, index.specs) for label, (index, _) in read.items()])

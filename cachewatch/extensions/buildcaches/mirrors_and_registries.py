@@ -289,7 +289,10 @@ def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> Ind
 def _fetch_listed(
     mirror: CacheMirror, layout: str, path: str, known: Validator, blob_of: Callable[[bytes, str], _Blob]
 ) -> IndexFile | None:
-    """Return the index in the manifest at `path`, which `blob_of` reads; None if its validator is still `known`."""
+    """Return the index that the manifest at `path` names; None if the index still has the validator `known`.
+
+    `layout` is "oci" or "v3". `blob_of` decodes the manifest, given the bytes and the address of the manifest.
+    """
     known = known if known.layout == layout else Validator()
     file = mirror.get(path, etag=known.etag, size=_LARGEST_MANIFEST)
     if file is None:

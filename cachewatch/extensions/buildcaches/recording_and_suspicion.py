@@ -227,7 +227,7 @@ class RecordedHistory(RecordedSource):
 
 
 def holdings(address: str, packages: Collection[str], *, tag: str | None = None, **options: Any) -> CacheContents:
-    """Return the specs of `packages` in the cache at `address`; of a catalogue, those in `tag` (None: develop)."""
+    """Return what `tag` (None: develop) of the cache at `address` has of `packages`; `options` are fields of Cache."""
     wanted = tag or "develop"
     cache = Cache(address=address, tag=wanted, wanted_tag=lambda name: name == wanted, **options)
     with closing(CacheSource(cache)) as source:

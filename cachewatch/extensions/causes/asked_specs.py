@@ -185,7 +185,7 @@ class GraphStep:
         return replace(one, paths=paths)
 
     def _matches(self, package: str) -> Mapping[str, Set[str]]:
-        """Return, by new hash of `package`, the removed hashes that the comparison pairs with it by signature."""
+        """Return, by hash of each new spec of `package`, the hashes of removed specs that `compare` pairs with it."""
         old, new = (graph.document(package) for graph in (self.before, self.after))
         if old is None or new is None:
             return {}
@@ -210,8 +210,9 @@ def find_asked(
 ) -> tuple[Meaning, Revision | None, Revision]:
     """Return what `text` means in `tag`, and the two revisions to compare, the older first.
 
-    They are those in `between` or, if it is None, the last revision up to `rev` that added the specs, and its parent:
-    None if the first revision has them. Raises UnknownRevision if `tag` never had what `text` means.
+    These revisions are those in `between`. If `between` is None, the newer one is the last revision up to `rev` that
+    added the specs, and the older one is its parent; None if it has none.
+    Raises UnknownRevision if `tag` never had what `text` means.
     """
     after = resolve(repository, between[1] if between else rev)
     tag = after.tag or tag
@@ -242,7 +243,7 @@ def find_asked(
 def explain_two(
     repository: Repository, revision: Revision, tag: str, texts: tuple[str, str]
 ) -> tuple[GraphStep, Explanation]:
-    """Return the step between the specs whose hashes begin with `texts`, even if they are gone, and why they differ."""
+    """Return the last states that have the two specs whose hashes begin with `texts`, and why these specs differ."""
     places = []
     for text in texts:
         graph = RecordedGraph(repository, revision.commit, tag)
@@ -314,7 +315,10 @@ def _meaning(graph: RecordedGraph, text: str) -> Meaning | None:
 def _birth(
     repository: Repository, until: Revision, tag: str, package: str, hashes: frozenset[str] | None
 ) -> tuple[Revision | None, Revision]:
-    """Return (parent, revision) of the last revision to `until` that added `hashes` or, if None, changed `package`."""
+    """Return the last revision up to `until` that added all of `hashes`, and before it its parent, or None without one.
+
+    If `hashes` is None, take the last revision that changed `package`.
+    """
     document = document_in(repository, until.commit, tag, package)
     path = document.path if isinstance(document, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
     printed = repository.run(["rev-list", "--first-parent", until.commit, "--", path]).decode().split()

@@ -103,7 +103,7 @@ def revisions_report(before: Side, after: Side, explained: Sequence[Explanation]
 
 
 def _difference(explanation: Explanation) -> str:
-    """Return in words how the new spec of `explanation`, no rebuild, differs from its predecessor, if it has one."""
+    """Return in words how the new spec of `explanation` differs from its predecessor, or that it has no predecessor."""
     if explanation.predecessor is None:
         return "of packages that were not there before"
     own = sorted(_own_causes(explanation), key=lambda cause: cause.sort_key)
@@ -175,7 +175,7 @@ def _predecessor(explanation: Explanation, *, is_first: bool) -> str:
 
 
 def _own_causes(one: Explanation) -> list[Cause]:
-    """Return the causes in the spec itself except its recipe: another version, for example. A rebuild has none."""
+    """Return the causes in the spec itself, such as another version, but not another recipe. A rebuild has none."""
     return [cause for cause in one.causes if cause.package == one.spec.name and cause.what is not What.RECIPE]
 
 
@@ -334,7 +334,7 @@ def _of_two(repository: Repository, texts: tuple[str, str], rev: str, tag: str) 
 
 
 def _of_all(repository: Repository, names: tuple[str, str], tag: str) -> _Answer:
-    """Return the causes of rebuilds between the revisions `names` of `tag`, or of all differences between two tags."""
+    """Return the causes of rebuilds between revisions `names` of `tag`, or of all differences if they name two tags."""
     older, newer = (resolve(repository, name) for name in names)
     first, second = older.tag or tag, newer.tag or tag
     if older.tag is not None:  # else the tag may be new

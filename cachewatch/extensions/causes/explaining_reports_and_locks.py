@@ -165,7 +165,7 @@ class Chain(Struct, frozen=True, array_like=True):
 
 
 def find_chains(step: GraphStep, package: str) -> tuple[Chain, ...]:
-    """Return up to three causes that most specs of `package` that `step` rebuilt have, each with a path to it."""
+    """Return the most frequent causes, at most three, why `step` rebuilt specs of `package`, each with a path to it."""
     explained = [one for one in step.explain_all(package) if one.is_match and one.causes]
     counts = Counter(cause for one in explained for cause in one.causes)
     chosen = sorted(counts, key=lambda cause: (-counts[cause], cause.sort_key))[:3]
@@ -202,7 +202,10 @@ def _find_of_environment(
     folders: tuple[Path, ...],
     replaced: Sequence[tuple[str, str, str]],
 ) -> Mapping[str, Causes]:
-    """Return why specs of `lock_file` have other hashes in `tags`, by hash; `replaced`: package, hash, other hash."""
+    """Return, by hash in `lock_file`, why a spec has another hash in one of the states `tags`.
+
+    `replaced` has, for each such spec, its package, its hash in `lock_file`, and its hash in one of `tags`.
+    """
     with closing(Repository(Path(git_dir))) as repository:
         recorded = [graph for tag in tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
         if not recorded:
@@ -220,7 +223,7 @@ def _find_of_environment(
 
 
 def compare_locks(before: Path, after: Path) -> LockChange:
-    """Return how two lock files differ, and why each spec only in `after` is new. Raises UsageError if one is none."""
+    """Return how two lock files differ, and why each spec only in `after` is new. Raises UsageError for other files."""
     old, new = open_lock_graph(before), open_lock_graph(after)
     rest = graphs.NOT_KNOWN if old.spack and old.spack == new.spack else graphs.SPACK
     walk = Walk(graphs.Nodes(old.nodes), graphs.Nodes(new.nodes), rest)

@@ -236,7 +236,7 @@ class Walk:
         return old is None or new is None or old.hash != new.hash
 
     def _pair(self, package: str, before: str, after: str) -> SpecPair:
-        """Return the pair of two hashes as dependents write them (mostly shortened), so that none is compared twice."""
+        """Return `package` and both hashes as dependents write them, so that no two specs are compared twice."""
         sides = zip(self._graphs, (before, after), strict=True)
         # A shortened hash is not found where several specs share it.
         old, new = (graphs.name_of(h) if graph.find(package, graphs.name_of(h)) else h for graph, h in sides)

@@ -36,6 +36,6 @@ def settings() -> Settings:
 
 @extends
 def past(repository: Any, log: Any) -> Any:
-    """Open the history index of `repository` for questions of digests; return None if it is missing or unreadable."""
+    """Return the history index of `repository`, which digests ask about the past; None if missing or unreadable."""
     path = load(f"{__name__}.schema_and_location:index_path")(None, repository.shared_git_dir, {})
     return load(f"{__name__}.in_service:open_past")(path, log) if path.exists() else None

@@ -170,7 +170,10 @@ def _stays(index: Index, life: int, rows: Sequence[_Presence]) -> Iterator[SpecS
 
 
 def _what_happened(index: Index, row: _Presence, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what else revision `end` changed where stacks lost the spec `row`, and which stacks keep its version."""
+    """Return what else revision `end`, which removed the spec `row`, did to the package in the stacks of that spec.
+
+    The second item is the stacks that still have the version of the spec.
+    """
     spec = row.spec
 
     def concerns(one: Statement | Line) -> bool:
@@ -279,7 +282,7 @@ def find_best(
 
 
 def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
-    """Return the greatest number of `spans` (a list for each hash) at once before `end`, and the last span with it."""
+    """Return how many hashes were there at once at most, and when this was last; `spans` has a list for each hash."""
     changes = Counter[int]()
     for of_hash in spans:
         for first, last in joined(of_hash):

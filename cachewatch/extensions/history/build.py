@@ -327,7 +327,7 @@ class Writer:
         return self._known[key]
 
     def _new_intervals(self, task: Task, intervals: Iterable[Interval]) -> Iterator[Interval]:
-        """Yield the `intervals` that have no row yet; set the ends of rows of `task`, and delete rows that were cut."""
+        """Yield `intervals` that have no row yet. Set ends of rows of `task`; delete rows whose specs were divided."""
         opened = {(row.signature, row.first, row.hashes): row for row in task.intervals}
         for interval in intervals:
             row = opened.pop((interval.signature, interval.first, interval.hashes), None)

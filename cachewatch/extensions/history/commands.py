@@ -158,7 +158,8 @@ def _known_mirror(repo: str | None) -> str:
 def _pin(answer: lives.BestSnapshots, mirror: str | None, repo: str | None, *, is_chosen: bool) -> str:
     """Return the `spack` command that adds the best tag that has hashes now. Raises UsageError if there is none.
 
-    Without a `mirror` (URL), it is that of the catalogue `repo`. Only tags that never change count, unless `is_chosen`.
+    Without the URL `mirror`, the command names the mirror of the catalogue `repo`. `is_chosen` tells whether the user
+    asked for certain tags; if not, only tags that never change count.
     """
     for snapshot in answer.snapshots:
         if snapshot.is_current and (is_chosen or not tag_names.is_mutable(snapshot.tag)):

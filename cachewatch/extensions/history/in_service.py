@@ -28,7 +28,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Past:
-    """The history index of a source, for questions of digests. Once it is unreadable, all answers are None or empty."""
+    """The history index of a source, which digests ask. Once the index is unreadable, all answers are None or empty."""
 
     def __init__(self, index: Index, log: Log | None) -> None:
         self._index: Index | None = index
@@ -53,7 +53,7 @@ class Past:
         return self._asked(lambda index: last_day(index, package, tag, index.newest, chooses))
 
     def returned(self, statements: Iterable[Statement], before: Side) -> Mapping[str, str]:
-        """Return, by statement id, until when (in words) a package or stack that is back after `before` was there."""
+        """Return, by statement id, a text on when the tag last had a package or stack that came back after `before`."""
 
         def find(index: Index) -> Mapping[str, str]:
             number = _number(index, before)

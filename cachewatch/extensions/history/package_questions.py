@@ -124,7 +124,7 @@ def when_table(answer: When, is_for_people: bool) -> Table:
 
 
 def baseline_of(index: Index, package: int, tag: int) -> int | None:
-    """Return the revision that first had a readable document of these ids if its specs may be older; otherwise None."""
+    """Return the first revision with a readable document of these ids if the specs may be older than it; else None."""
     query = "SELECT baseline FROM document WHERE package = ? AND tag = ?"
     return next((number for (number,) in index.rows(query, (package, tag))), None)
 

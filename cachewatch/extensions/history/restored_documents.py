@@ -133,7 +133,7 @@ class TagStates:
     def advance_and_compare(
         self, selection: Selection = EVERYTHING, stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None
     ) -> tuple[Sequence[tuple[DocumentChange, PackageChange]], Report]:
-        """Go to the next revision; return its changes and report. `stacks_of` returns stacks declared in a commit."""
+        """Go to the next revision; return changes and report. `stacks_of` returns stacks that a commit lists, or None."""
         before, is_pruned = self.count(), is_mutable(self._tag)
         changes = list(compared(self.advance(), self._tag))
         tally = Tally(selected=None if selection.packages.is_open and selection.takes_all_specs else [])
@@ -239,7 +239,7 @@ def last_changes(index: Index, tag: str, until: int) -> Mapping[str, int]:
 
 
 def unread_versions(index: Index, tag: str, until: int) -> Iterator[tuple[str, int, str, bool]]:
-    """Yield package, revision and reason of each unreadable version up to `until`, and whether a later is readable."""
+    """Yield package, revision and reason of unreadable versions up to `until`, and whether a later one is readable."""
     query = """
         SELECT package.name, d.revision, message, document.revision > d.revision AND document.revision <= :until
         FROM diagnostic d JOIN package ON package.id = d.package LEFT JOIN document USING (tag, package)

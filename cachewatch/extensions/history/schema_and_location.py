@@ -164,7 +164,7 @@ def check_is_index(path: Path) -> None:
 
 
 def _check_is_ours(path: Path) -> None:
-    """Raise NotAnIndex if a file of the index is a link, is not ours, or is a journal that has SQLite delete a file."""
+    """Raise NotAnIndex if a file of the index is a link or not ours, or if its journal makes SQLite delete a file."""
     for file in (path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))):
         with suppress(FileNotFoundError):
             about = file.lstat()

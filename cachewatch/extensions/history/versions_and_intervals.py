@@ -105,7 +105,8 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
 def _trees(repository: Repository, commits: Sequence[str], start: int) -> Iterator[tuple[int, str | None, str | None]]:
     """Yield, for each revision from `start` on that changed the tree of all tags, its number and the old and new tree.
 
-    A file that replaces a document but is none counts as an unreadable one until a document is back or it is removed.
+    If a file that is not a document takes the place of a document, that document counts as unreadable. It does so until
+    a document is there again, or until the file is removed.
     """
     first = max(start - 1, 0)
     if commits[first:] and not stored_catalogue(repository, commits[first]):
@@ -220,7 +221,7 @@ class VersionDifference(Struct, frozen=True):
 
 
 def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> VersionDifference:
-    """Return how the specs of two versions, `before` and `after`, differ; `is_compiler_unknown` is as in StepCounts."""
+    """Return how the specs of two versions differ. `is_compiler_unknown`: they write compilers in different forms."""
     kept = before.keys() & after.keys()
     # Documents that are read together share their signatures, so most are one object.
     differing = [one for one in kept if before[one] is not after[one] and before[one] != after[one]]
@@ -236,7 +237,8 @@ def count_step(
 ) -> tuple[StepCounts, Tallies]:
     """Return how many specs `version` added, removed and rebuilt, and the same numbers by set of stacks.
 
-    `differing` is what this version changed; `sides` are the documents before and after it.
+    `differing` is what this version changed; `sides` are the documents before and after it. `is_compiler_unknown` tells
+    whether these two write compilers in different forms.
     """
     gone, new = Counter(differing.removed.values()), Counter(differing.added.values())
     rebuilt = gone & new

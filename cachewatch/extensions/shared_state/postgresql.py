@@ -124,7 +124,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def job(self) -> Iterator[None]:
-        """Make `write` fail in this thread until the block ends if this host loses the lead, even if it leads again."""
+        """Make `write` fail in this thread for the rest of the block if this host loses the lead, even for a while."""
         self._job.times_taken = self._times_taken
         try:
             yield

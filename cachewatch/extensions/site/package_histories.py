@@ -323,7 +323,7 @@ def story_of(report: Report, back: Mapping[str, str]) -> RevisionStory:
 
 
 def _bounded(text: str) -> str:
-    """Return `text`, which may quote untrusted documents, with its long words shortened, and itself if it is long."""
+    """Return `text`, which may quote untrusted documents, with long words shortened, and the middle cut out if long."""
     return shown(_LONG_WORD.sub(lambda word: shown(word[0]), text), 2000)
 
 

@@ -87,7 +87,7 @@ class Link(Struct, frozen=True):
 
 
 def happening(moment: DatedRevision, specs: int, added: Sequence[Link], removed: Sequence[Link], **more: Any) -> View:
-    """Return values on what revision `moment` added and removed; `specs` is the number after it, `more` are others."""
+    """Return values on revision `moment`. `specs` is the number of specs after it; `more` has values to add."""
     sides = cut("added", added, 40) | cut("removed", removed, 40)
     return {"moment": moment, "specs": f"{specs:,}", "counts": (), "note": "", **sides, **more}
 
@@ -163,7 +163,7 @@ def _mark(kind: StatementKind, name: str, place: float, moment: DatedRevision) -
 
 
 def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revisions) -> View | None:
-    """Return a plot of `specs`: the number in each of the `revisions` with the indexes `numbers`; None if only one."""
+    """Return a plot of `specs`, counts in the `revisions` with the indexes `numbers`; None for fewer than two."""
     if len(numbers) < 2:
         return None
     moments = [revisions[n] for n in numbers]

@@ -172,8 +172,9 @@ class ContentsReader:
         return changed, {package: present_of(held.get(package, ())) for package in there}
 
     def _moves(self, changed: Mapping[str, str], jobs: int) -> Iterator[tuple[str, TagMove]]:
-        """Yield each tag and its changes from its predecessor; that of the tag with a history is its newest snapshot.
+        """Yield each tag that has a predecessor, and what changed from the predecessor to the tag.
 
+        The predecessor is the tag before in its series; for the tag whose history is shown, it is its newest snapshot.
         `changed` has, by tag, the commit that changed it last, or "" if unknown; `jobs` is a number of processes.
         """
         before = tag_names.predecessors(changed)
