@@ -80,7 +80,7 @@ def changesets(
     jobs: int = 1,
     progress: Progress = lambda _: None,
 ) -> Iterator[Changeset]:
-    """Yield a changeset for each pair of tags in `comparison`, which is compared when the changeset is consumed.
+    """Yield a changeset for each pair of tags in `comparison`; the tags are compared when the changeset is consumed.
 
     `make_collector` makes a collector for the output format; `jobs` is the number of processes; `progress` is called
     with the number of bytes that were compared since its last call.
@@ -97,7 +97,7 @@ def changesets(
 def _batches(
     documents: Documents, readers: Readers, work: Callable[[Iterable[Read]], Batch], jobs: int, progress: Progress
 ) -> Iterator[Batch]:
-    """Yield the result of `work` on each batch of about 4 MiB; `jobs` > 1: in processes with reopened `readers`."""
+    """Yield the result of `work` on each batch of about 4 MiB. If `jobs` > 1, processes that reopen `readers` work."""
 
     def make_work() -> Callable[[Documents], Batch]:
         own = readers.reopened() if jobs > 1 else readers

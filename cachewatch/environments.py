@@ -126,7 +126,7 @@ def read_lock(data: bytes, name: str) -> Environment:
 
 
 def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
-    """Return the graph of a lock file: `path`, or the one in that folder or beside that manifest. Raises UsageError."""
+    """Return the graph of the lock file at, in or beside `path`: a lock file, folder or manifest. Raises UsageError."""
     path = path.with_name(LOCK_FILE) if path.suffix in (".yaml", ".yml") else path
     path = path / LOCK_FILE if path.is_dir() else path
     lock, nodes, roots = _parts(_read(path, folders, "a spack.lock or its folder"), str(path))

@@ -41,7 +41,7 @@ MAX_MESSAGE = 300
 
 
 def check(signatures: Mapping[Signature, int], facts: Facts) -> None:
-    """Raise UnreadableDocument if a document exceeds a limit; `signatures` has numbers of specs, `facts` all values."""
+    """Raise UnreadableDocument if a document exceeds a limit; `facts` has the values of all its specs."""
     _limit(len(signatures), MAX_UNLIKE, "has {} specs that differ in more than their hash")
     places = sum(len(signature.versions) * len(signature.stacks) for signature in signatures)
     _limit(places, MAX_PLACES, "has {} versions in stacks")
@@ -302,7 +302,7 @@ def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
 
 
 def write_tags_file(stacks: Mapping[str, Collection[str]]) -> bytes:
-    """Return the bytes of a tags file: the tags in `stacks` in usual order, each with its stacks and the union one."""
+    """Return the bytes of a tags file: the tags in `stacks` in usual order, each with its stacks and their union `root`."""
     listed = [{"name": tag, "stacks": sorted({*stacks[tag], UNION_STACK})} for tag in in_order(stacks)]
     return yaml.safe_dump(listed, sort_keys=False, width=1000).encode() if listed else b""
 

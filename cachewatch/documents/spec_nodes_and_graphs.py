@@ -91,7 +91,7 @@ def read_node(data: bytes | msgspec.Raw) -> Node:
 
 
 def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
-    """Return the compiler that `node`, a dependency (found by `lookup`) or an annotation names; else "none"."""
+    """Return the compiler of `node`, which its record, a dependency or an annotation names; "none" if none does."""
     if own := _spelled(node.compiler):
         return own
     provided = [edge for edge in reversed(dependencies) if edge.virtuals]

@@ -91,7 +91,7 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | No
 
 
 def _differing(own: _Held, other: _Held) -> frozenset[Attribute]:
-    """Return the values that only `own` has; ignore kinds of which a side has an unknown value ("" or no compiler)."""
+    """Return the values that only `own` has. An attribute of which `own` or `other` has an unknown value is ignored."""
     return frozenset(
         Attribute(kind, text)
         for kind, mine, theirs in zip(_KINDS, own, other, strict=True)

@@ -90,7 +90,7 @@ def _is_given_in(side: Iterable[Signature], name: str) -> bool:
 
 
 def describe_not_written(before: Document | None, after: Document | None) -> str:
-    """Return a text on attributes that only one document gives, of the specs in both; "" if there are none."""
+    """Return a text on the attributes of common specs that only one document gives; "" if there are none."""
     if before is None or after is None or not (before.has_hashes and after.has_hashes):
         return ""
     common = before.specs.hashes & after.specs.hashes

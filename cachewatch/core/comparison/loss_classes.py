@@ -65,7 +65,7 @@ class _Remains:
         self._builds: dict[tuple[_System, str], tuple[_Builds, _Builds]] = {}
 
     def judge(self, before: Iterable[Signature], target: str) -> Loss:
-        """Return the loss of a place or machine for `target` that had the specs `before`."""
+        """Return the loss of the specs `before`, which a place on `target` lost for all or some operating systems."""
         systems: defaultdict[_System, list[Signature]] = defaultdict(list)
         for signature in before:
             systems[signature.platform, signature.os].append(signature)

@@ -153,7 +153,7 @@ def _take(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, ke
 
 
 def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: BySignature, new: BySignature) -> SpecMatch:
-    """Return the match of as many specs as have `before` and `after`; subtract them from `vanished` and `new`."""
+    """Return a match of the smaller number of specs of `before` and `after`; subtract it from `vanished` and `new`."""
     count = min(vanished[before], new[after])
     for counts, signature in ((vanished, before), (new, after)):
         counts[signature] -= count
@@ -307,7 +307,7 @@ _version = attrgetter("version")
 
 
 class PlaceJudgement(Struct, frozen=True):
-    """The verdict on a place, with its combinations and versions (`old`, `new`; "": unknown) in both states."""
+    """The verdict on a place, its combinations, and its `old` and `new` versions; an unknown version is ""."""
 
     verdict: Verdict
     before: Combinations
@@ -600,6 +600,6 @@ def kinds_of(change: PackageChange) -> frozenset[Kind]:
 
 
 def kinds_of_stacks(before: Signature, after: Signature) -> set[Kind]:
-    """Return STACK_ADDED if `after` has stacks that `before` lacks, and STACK_REMOVED if `before` has such stacks."""
+    """Return STACK_ADDED if `after` has stacks that `before` lacks, and STACK_REMOVED if it lacks some of `before`."""
     gained, lost = set(after.stacks).difference(before.stacks), set(before.stacks).difference(after.stacks)
     return {kind for kind, stacks in ((Kind.STACK_ADDED, gained), (Kind.STACK_REMOVED, lost)) if stacks}

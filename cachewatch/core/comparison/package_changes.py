@@ -509,7 +509,7 @@ _TwoSided = TypeVar("_TwoSided", SpecMatch, StackChange)
 
 
 def _chosen_sides(changes: Iterable[_TwoSided], chooses: Callable[[Signature], bool]) -> Iterator[_TwoSided]:
-    """Yield `changes` with a spec that `chooses` accepts; if it refuses the other, mark them as entered or left."""
+    """Yield `changes` with a spec that `chooses` accepts; mark them `entered` if it refuses the old, `left` if the new."""
     for two_sided in changes:
         is_before, is_after = chooses(two_sided.before), chooses(two_sided.after)
         if is_before and is_after:
