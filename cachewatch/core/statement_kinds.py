@@ -226,6 +226,7 @@ class _Changed(Struct, frozen=True, kw_only=True):
     # Of `left` and `joined`, those that have as many equal builds as before, shared with other stacks or not.
     even: frozenset[str] = frozenset()
     stacks: frozenset[str] = frozenset()  # all stacks that have or had the items
+    vanished_from: frozenset[str] = frozenset()  # the stacks that built the vanished ones of the items
     machines: frozenset[str] = frozenset()  # names of the machines for which their places had no build before
     counts: Counts = Counts()
     kinds: frozenset[Kind] = frozenset()

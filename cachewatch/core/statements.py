@@ -497,6 +497,7 @@ def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
         joined=together("joined"),
         staying=together("staying"),
         even=together("even"),
+        vanished_from=together("vanished_from"),
         is_move=bool(members) and all(items.left and items.joined for items in members),
         stacks=together("stacks") | {place.stack for place in story.places},
         machines=together("machines"),

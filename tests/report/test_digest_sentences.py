@@ -147,6 +147,16 @@ def test_a_loss_comes_before_a_new_snapshot_beside_which_it_has_no_room(tmp_path
         assert rendered.title.startswith(said)
 
 
+def test_a_subject_names_the_one_package_that_moved_to_another_target(tmp_path: Path) -> None:
+    """Beside a count of built packages, "1 package gone" would be another one."""
+    old, new = (
+        [record(n, target=target, stacks=[f"ml-linux-{one}"]) for n, one in enumerate(("cpu", "cuda"), first)]
+        for first, target in ((1, "x86_64_v3"), (3, "x86_64_v4"))
+    )
+    rendered, _ = mail(digest_of(week(tmp_path, {"py-gpytorch": old}, {"py-gpytorch": new})))
+    assert rendered.title == "py-gpytorch gone from 2 stacks on x86_64_v3"
+
+
 def test_a_subject_names_the_target_of_a_lost_system(tmp_path: Path) -> None:
     """Another stack has the package for the same system on another target."""
     kept = [record(2, os="rhel8"), record(3, target="neoverse_v1", stacks=["arm", "root"])]
@@ -162,8 +172,7 @@ def test_older_lock_files_are_not_only_those_with_a_replaced_version(tmp_path: P
     after = [record(n, stacks=[stack], versions=["1.1"]) for n, stack in ((4, "a"), (5, "b"))]
     _, body = mail(digest_of(week(tmp_path, {"zlib": before, "abc": [record(7)]}, {"zlib": after, "abc": [record(8)]})))
     assert (
-        "re-concretize lock files made against develop before 2 June (old builds of abc in e4s, zlib in a and b)."
-        in body
+        "re-concretize lock files made against develop before 2 June (builds of abc in e4s, zlib in a and b)." in body
     )
 
 
@@ -192,12 +201,15 @@ def test_lock_files_of_upgraded_stacks_are_outdated_for_everybody(tmp_path: Path
     newer = record(3, versions=["1.1"])
     beside = week(tmp_path / "c", {"zlib": [other, newer]}, {"zlib": [newer, record(4, versions=["1.2"])]})
     assert " (zlib 1.0). UPGRADED" in mail(digest_of(beside))[1]
+    shared = [record(1, stacks=["cpu", "cuda"]), record(2, stacks=["cpu"], variants=["+mpi"])]
+    moved = [record(1, stacks=["cuda"]), record(3, versions=["1.1"], stacks=["cpu"])]
+    assert "(zlib 1.0 in cpu). UPGRADED" in mail(digest_of(week(tmp_path / "s", {"zlib": shared}, {"zlib": moved})))[1]
     before, after = (
         [record(n, versions=[v]) for n, v in own]
         for own in (((1, "1.0"), (2, "1.1"), (3, "1.1")), ((3, "1.1"), (4, "1.2")))
     )
     _, body = mail(digest_of(week(tmp_path / "d", {"zlib": before}, {"zlib": after})))
-    assert "(old builds of zlib). UPGRADED" in body
+    assert "(builds of zlib). UPGRADED" in body
 
 
 def test_old_versions_that_stay_in_other_stacks_are_told(tmp_path: Path) -> None:
@@ -353,7 +365,7 @@ def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Pat
         assert body.startswith("Nothing to do now. Before the next install, re-concretize lock files made against"), (
             name
         )
-        assert (" before 2 June (zlib 1.0 in e4s)." if name == "retired" else "(old builds of zlib in e4s).") in body
+        assert (" before 2 June (zlib 1.0 in e4s)." if name == "retired" else "(builds of zlib in e4s).") in body
         assert ("1 of these specs is left without a stack" in " ".join(body.split())) == (name == "unbuilt")
     tag = week(tmp_path / "narrowed", {"zlib": [old, record(3, variants=["+mpi"])]}, {"zlib": [old]})
     for silenced, said in (((), "Nothing to do now. Before the next install"), (["zlib"], "Nothing to do.")):
@@ -369,7 +381,9 @@ def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Pat
 def test_lock_files_of_what_equal_builds_replaced_are_outdated(tmp_path: Path) -> None:
     """Nothing is missed, but a lock file names the hash that is gone: of a place, a machine, and a stack."""
     cray = record(2, stacks=["cray"])
-    few = ". Before the next install, re-concretize lock files made against develop before 2 June (old builds of zlib in e4s)"
+    few = (
+        ". Before the next install, re-concretize lock files made against develop before 2 June (builds of zlib in e4s)"
+    )
     for name, before, after, older in (
         ("place", {"zlib": [record(1), cray]}, {"zlib": [cray]}, few),
         ("machine", {"zlib": [record(1), record(3, os="rhel8"), cray | {"os": "rhel8"}]}, None, few),
@@ -450,8 +464,8 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
     curl, none = Packages(curl=[record(5)]), Packages()
     for newer, kind, says, lost in (
         ([newest], "downgraded", "DOWNGRADED zlib", none),
-        ([], "package-added", f"(old builds of zlib in e4s). {need} (no longer built), {keep}", none),
-        ([], "gone", f"(old builds of zlib in e4s). {need} (no longer built), {keep}", curl),
+        ([], "package-added", f"(builds of zlib in e4s). {need} (no longer built), {keep}", none),
+        ([], "gone", f"(builds of zlib in e4s). {need} (no longer built), {keep}", curl),
     ):
         sides = {"zlib": [*newer, kept, narrow]} | lost, {"zlib": [kept], "ninja": [record(4)]}
         tag = week(tmp_path / kind, *sides, selection=Selection(kinds=Globs([kind])))

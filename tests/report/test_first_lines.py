@@ -343,12 +343,12 @@ def test_a_removed_snapshot_is_named_in_the_first_lines(tmp_path: Path) -> None:
     tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
     _, body = mail(digest_of(replace(tag, statements=(gone, *tag.statements))))
     removed = "develop-2026-09-06: it was removed, as old snapshots are; move to a newer one and re-concretize."
-    assert f"(old builds of zlib in e4s). If you use {removed}" in body
+    assert f"(builds of zlib in e4s). If you use {removed}" in body
     assert "Tag develop-2026-09-06 was removed, with 0 packages, as old snapshots are." in body
     withdrawn = replace(gone, name="develop-2026-09-13", after=("develop-2026-08-30",))
     _, body = mail(digest_of(replace(tag, statements=(gone, withdrawn, *tag.statements))))
     both = "develop-2026-09-06, develop-2026-09-13: they were removed, also the newest; go back to develop-2026-08-30"
-    assert f"(old builds of zlib in e4s). If you use {both} and re-concretize." in body
+    assert f"(builds of zlib in e4s). If you use {both} and re-concretize." in body
 
 
 def test_readers_of_a_removed_snapshot_move_to_the_newest_or_to_one_that_has_more(tmp_path: Path) -> None:

@@ -151,7 +151,8 @@ def replaced_versions(
             old = story.replaced if one.kind is StatementKind.UPGRADED else story.before if is_gone else ()
             if is_wait_over or not was_lost(line, tag, statements):
                 gone = old if is_gone else set(old) - story.still_there
-                where = frozenset() if len(line.stacks) == story.of_stacks else line.stacks - line.joined
+                where = line.vanished_from if is_gone else line.left
+                where = frozenset() if len(where) == story.of_stacks else where
                 yield from ((f"{line.package} {version}", where) for version in old if version in gone)
 
 
@@ -181,7 +182,7 @@ def outdated_packages(
             is_left = line.counts.without_stack > line.counts.never_built and not is_upgrade
             is_outdated = is_left or (line.counts.vanished and is_replaced)
             if is_outdated and line.package not in missed and not was_lost(line, tag, returned):
-                yield line.package, line.stacks - line.joined
+                yield line.package, line.vanished_from | (line.left if is_left else frozenset())
 
 
 def was_lost(line: Line, tag: str, statements: Iterable[Statement]) -> bool:

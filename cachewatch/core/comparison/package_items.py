@@ -70,6 +70,7 @@ class _Sum(Struct):
     counts: Counts = Counts()
     stacks: set[str] = field(default_factory=set)
     kinds: set[Kind] = field(default_factory=set)
+    vanished_from: set[str] = field(default_factory=set)
 
 
 _EVERYTHING = Selection()
@@ -140,9 +141,12 @@ class _ItemsReader:
                 self._add_match(match)
         for compilers, matches in rebuilt.items():
             story = Story(kind=StatementKind.REBUILT, before=compilers[:1], after=compilers[1:])
-            stacks = set(filter(self._sees, chain.from_iterable({match.after.stacks for match in matches})))
+            vanished_from, stacks = (
+                set(filter(self._sees, chain.from_iterable(side)))
+                for side in ({one.before.stacks for one in matches}, {one.after.stacks for one in matches})
+            )
             items = Items(package=change.package, stories=(story,), is_again=True)
-            self._sums[story] = _Sum(items, _counts_of(matches), stacks, {Kind.REBUILT})
+            self._sums[story] = _Sum(items, _counts_of(matches), stacks, {Kind.REBUILT}, vanished_from)
         for gone in change.gone:
             self._add_vanished(gone)
         for new in change.new:
@@ -153,7 +157,13 @@ class _ItemsReader:
             items = Items(package=change.package, stories=tuple(self._stories(None, None)))
             self._sums[items] = _Sum(items, kinds=set(change.kinds))
         made = [
-            replace(one.items, stacks=frozenset(one.stacks), counts=one.counts, kinds=change.kinds & one.kinds)
+            replace(
+                one.items,
+                stacks=frozenset(one.stacks),
+                counts=one.counts,
+                kinds=change.kinds & one.kinds,
+                vanished_from=frozenset(one.vanished_from),
+            )
             for one in self._sums.values()
         ]
         made.sort(key=lambda one: (one.stories[0].kind.rank, one.stories[0].before, -one.counts.total))
@@ -326,6 +336,8 @@ class _ItemsReader:
             total = self._sums[key] = _Sum(own, kinds={value.kind for value in gone | new})
         total.counts += counts if self._change.is_pruned else replace(counts, unbuilt=0, unbuilt_new=0)
         total.stacks |= items.stacks if items.stories or stacks is None else stacks
+        if counts.vanished and before:
+            total.vanished_from.update(filter(self._sees, before.stacks))
         total.kinds.update(kinds, items.kinds)
         for signature, changed in zip((before, after), self._changed, strict=True):
             for kind, values, names in changed:

@@ -585,7 +585,8 @@ def _fitting(clause: Clause, following: Clause | None, room: int, *, is_first: b
         shorter = fitting if following and following.first.rank is Rank.MISSED else []
         fitting = [form for form in fitting if form.startswith(leading)]
     else:
-        shorter = fitting[:2]
+        # "1 package" would be read as another one than that of the clause behind it.
+        shorter = fitting[: 1 if clause.is_list and len(clause.items) == 1 else 2]
     least = len("; ") + min(map(len, following.forms)) if following else 0
     return next((form for form in shorter or fitting[:2] if len(form) + least <= room), next(iter(fitting), ""))
 
