@@ -153,7 +153,7 @@ def test_a_subject_names_the_one_package_that_moved_to_another_target(tmp_path: 
         [record(n, target=target, stacks=[f"ml-linux-{one}"]) for n, one in enumerate(("cpu", "cuda"), first)]
         for first, target in ((1, "x86_64_v3"), (3, "x86_64_v4"))
     )
-    rendered, _ = mail(digest_of(week(tmp_path, {"py-gpytorch": old}, {"py-gpytorch": new})))
+    rendered, _ = mail(digest_of(week(tmp_path, {"py-gpytorch": old}, {"py-gpytorch": new}), subscription="all"))
     assert rendered.title == "py-gpytorch gone from 2 stacks on x86_64_v3"
 
 
