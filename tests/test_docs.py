@@ -25,7 +25,6 @@ COMMANDS = [
 _BEFORE_THE_REPOSITORY = README.partition("\ncd my-demo.git\n")[0].splitlines()
 
 
-@pytest.mark.slow_cases
 @pytest.mark.parametrize(("command", "output"), COMMANDS, ids=[command for command, _ in COMMANDS])
 def test_every_example_is_real(demo_repository: Path, tmp_path: Path, command: str, output: str) -> None:
     """Each command of the README, run beside the repository of the demo or in it, prints what the README says."""
