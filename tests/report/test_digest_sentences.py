@@ -378,6 +378,14 @@ def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Pat
     assert body.startswith("Nothing to do now; re-concretize older lock files before the next install.")
 
 
+def test_lock_files_of_an_upgrade_that_nobody_asked_for_are_outdated(tmp_path: Path) -> None:
+    """Not reported itself, it is named beside what is reported."""
+    before, after = {"zlib": [record(1)], "curl": [record(2)]}, {"zlib": [record(3, versions=["1.1"])]}
+    tag = week(tmp_path, before, after, selection=Selection(kinds=Globs(["gone"])))
+    body = mail(digest_of(tag, silenced=()))[1]
+    assert "also re-concretize lock files made against develop before 2 June (builds of zlib in e4s)." in body
+
+
 def test_lock_files_of_what_equal_builds_replaced_are_outdated(tmp_path: Path) -> None:
     """Nothing is missed, but a lock file names the hash that is gone: of a place, a machine, and a stack."""
     cray = record(2, stacks=["cray"])

@@ -170,15 +170,16 @@ def outdated_packages(
     that are not reported; in these, packages in `silenced` do not count. `is_wait_over`: see `replaced_versions`.
     """
     returned = [one for one in statements if one.kind is StatementKind.RETURNED and not is_wait_over]
-    quiet = ((one, silenced) for one in hidden if one.kind in _QUIET)
+    quiet = ((one, silenced) for one in hidden if one.kind in (*_QUIET, StatementKind.UPGRADED))
     for one, without in (*((one, None) for one in statements), *quiet):
-        is_upgrade = one.kind is StatementKind.UPGRADED
+        is_hidden_upgrade = one.kind is StatementKind.UPGRADED and without is not None
+        is_upgrade = one.kind is StatementKind.UPGRADED and not is_hidden_upgrade
         missed = {*(without or ()), *(lost.package for lost in one.losses if lost.loss and lost.loss.is_missed)}
         for line in one.lines:
             # Upgrades are reported with their old versions instead, if no build of these is left where it was.
             is_partly = is_upgrade and (line.story.is_thinned or not line.story.replaced)
             is_named = one.kind is StatementKind.RETIRED and without is None and all(line.story.before)
-            is_replaced = (line.story.kind in _REPLACED and not is_named) or is_partly
+            is_replaced = (line.story.kind in _REPLACED and not is_named) or is_partly or is_hidden_upgrade
             is_left = line.counts.without_stack > line.counts.never_built and not is_upgrade
             is_outdated = is_left or (line.counts.vanished and is_replaced)
             if is_outdated and line.package not in missed and not was_lost(line, tag, returned):
@@ -255,7 +256,7 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
 def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Action]:
     """Yield `tasks`, joined if they differ only in packages.
 
-    Packages that only `asked`, the actions as they were before, has become the `others` of a joined action.
+    The `others` of a joined action are packages that only `asked`, the actions as they were before, still have.
     """
 
     def apart(one: Action) -> Action:

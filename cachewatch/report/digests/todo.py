@@ -250,6 +250,7 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
     if not cases or key == "unless_over":
         return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
     old, rebuilt = _old_and_rebuilt(digest)
+    # More than two are named where the digest tells that they were rebuilt.
     if key == "unless" and len(rebuilt) > 2 and not old and len(cases) == 1:
         return words.text("todo", "unless_rebuilt")
     below = words.text("todo", "unless_below")
