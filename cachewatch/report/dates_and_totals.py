@@ -14,7 +14,7 @@ from cachewatch.report.words_file import words
 
 
 def there_since(line: Line) -> str:
-    """Return since when the removed builds of `line` were there, `was there since 2026-03-02, 9 days`, or ""."""
+    """Return how long the removed builds of `line` were there, `was there since 2026-03-02, 9 days`; "" if unknown."""
     stay = line.stay
     if stay is None:
         return ""
@@ -27,13 +27,13 @@ _MOST_SHARES = 6
 
 
 def signed(counts: Counts) -> str:
-    """Return the numbers of added, removed, and kept specs; the stacks of kept ones changed: `+12 -3, 1 spec kept`."""
+    """Return `+12 -3, 1 spec kept`: added specs, removed ones, and kept ones with other stacks; "" if all are 0."""
     changed = " ".join(f"{sign}{count:,}" for sign, count in (("+", counts.new), ("-", counts.vanished)) if count)
     return ", ".join(filter(None, (changed, f"{number(counts.kept, 'spec')} kept" if counts.kept else "")))
 
 
 def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[str], Counter[str]]:
-    """Return the numbers of added and of removed specs in `counted`, each by words for the change: `in upgrades`."""
+    """Return two counters, of added and of removed specs, by words for the kind of statement, such as `in upgrades`."""
     counted = list(counted)
     added, removed = Counter[str](), Counter[str]()
     for kind, counts in counted:
@@ -63,7 +63,7 @@ def accounting(statements: Iterable[Statement]) -> str:
 
 
 def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
-    """Return the lines of `statement`, or parts of lines, that `wants` accepts.
+    """Return the lines of `statement`, or parts of lines, whose kinds of change `wants` accepts.
 
     If `wants` accepts the statement but none of its lines, return all lines. If the statement is about the whole tag,
     and `wants` does not accept it, return no lines.
@@ -74,7 +74,7 @@ def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
 
 
 def total(report: Report, wants: Wants) -> str:
-    """Return the last line of `report`, on changes that `wants` accepts: `2 of 5 packages changed; ...`."""
+    """Return the last line of `report`, sums of kinds of change that `wants` accepts: `2 of 5 packages changed ...`."""
     lines = [(one.kind, line) for one in report.statements for line in chosen_lines(one, wants)]
     came, went = _shares((kind, line.counts) for kind, line in lines)
     plus, minus = f"+{came.total():,}", f"-{went.total():,}"
@@ -138,7 +138,7 @@ def tags_named(reports: Sequence[Report]) -> str:
 
 
 def heading(report: Report) -> tuple[str, str]:
-    """Return what `report` compares, with days, and `(REVISION -> REVISION, ...)` or, if a side has no revision, ""."""
+    """Return two texts: what is compared, with days; and `(REVISION -> REVISION, ...)`, "" if a side has none."""
     before, after = report.before, report.after
     if before.revision and after.revision:
         name = " -> ".join(dict.fromkeys(safe_name(side.tag or "") for side in (before, after)))

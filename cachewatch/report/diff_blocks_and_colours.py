@@ -78,7 +78,7 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
 
 
 def _coloured_again(lines: Iterable[str], text: str, indent: str) -> Iterator[str]:
-    """Yield `lines`, the wrapped but uncoloured `text`, with the colours of `text`; `indent` stays without colours."""
+    """Yield `lines`, into which `text` was wrapped without its colours, with these colours; `indent` gets none."""
     code, coloured = "", list[tuple[str, str]]()
     for part in _CODE.split(text):
         if part.startswith("\x1b"):
@@ -109,7 +109,7 @@ _MANY_NAMES = 12  # stacks that are named in one place where there is room
 
 
 class Requested(Struct, frozen=True, kw_only=True):
-    """What a reader asked for: the greatest number of lines in a section, and the kinds of change."""
+    """What a report is to show: at most `most` lines in a section, and the kinds of change that `wants` accepts."""
 
     most: int
     wants: Wants
@@ -189,7 +189,7 @@ class Block(Struct, frozen=True, kw_only=True):
 
 
 class Chosen(Struct, frozen=True):
-    """A statement, with only those lines that the reader asked for."""
+    """A statement with the lines to show; `wanted`: packages with changes of the kinds asked for, None if all are."""
 
     statement: Statement
     lines: tuple[Line, ...]
@@ -202,7 +202,7 @@ class Chosen(Struct, frozen=True):
 
     @property
     def packages(self) -> Sequence[str]:
-        """The packages to name: those of the chosen lines, packages with most items first."""
+        """The packages to name: those of the chosen lines or, if all lines are chosen, those of the statement."""
         if len(self.lines) == len(self.statement.lines) and not self.statement.kind.is_of_tag:
             found = self.statement.packages
             return found if self.wanted is None else tuple(name for name in found if name in self.wanted)
@@ -218,7 +218,7 @@ _OWN_EFFECTS = {
 
 
 def _block_of_tag(chosen: Chosen, report: Report, asked: Requested) -> Block:
-    """Return the block for the statement of `chosen`, which is about the whole tag; `asked` limits its names."""
+    """Return the block for the statement of `chosen`, which is about the whole tag; `asked` limits names in lists."""
     statement, packages = chosen.statement, chosen.packages
     parts = [number(len(packages), "package"), signed(chosen.counts)] if packages else []
     if statement.kind in OF_VALUES:
@@ -298,7 +298,7 @@ _ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so 
 
 
 def blocks_of(report: Report, asked: Requested) -> tuple[tuple[Block, ...], str]:
-    """Return the blocks of `report` that `asked` selects, the most severe first, and a sentence with the sums."""
+    """Return the blocks of `report` that `asked` selects, the most severe first, and a last sentence with totals."""
     chosen = [Chosen(one, chosen_lines(one, asked.wants)) for one in report.statements]
     chosen = [one for one in chosen if one.lines or is_wanted(one.statement, asked.wants)]
     if asked.names_kinds:
@@ -316,7 +316,7 @@ def blocks_of(report: Report, asked: Requested) -> tuple[tuple[Block, ...], str]
 
 
 def _narrowed(chosen: Chosen, asked: Requested) -> Statement:
-    """Return the statement of `chosen`; one on changed values drops losses and other values that `asked` excludes."""
+    """Return the statement of `chosen`; one on changed values without losses and other values that `asked` excludes."""
     one, packages = chosen.statement, set(chosen.packages)
     if one.kind not in OF_VALUES:
         return one
@@ -399,7 +399,7 @@ def _lost(chosen: Chosen, asked: Requested) -> str:
 
 
 def _reasons(statement: Chosen, asked: Requested) -> str:
-    """Return which builds the tag still has of packages that `statement` lost; group packages with the same text."""
+    """Return what builds the tag still has of packages that a place lost (`statement`); equal texts are joined."""
     chosen, own = set(statement.packages), wording()
     by_reason: defaultdict[str, dict[str, None]] = defaultdict(dict)
     classes = set[LossClass]()
@@ -486,7 +486,7 @@ def _words_used(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, froz
 
 
 def _unnamed(facts: Mapping[str, Delta], named: Set[str], asked: Requested) -> Iterator[str]:
-    """Yield texts on the values in `facts` that `asked` wants, except words in `named`: `compiler gcc@13.2.0 added`."""
+    """Yield `compiler gcc@13.2.0 added` and the like for wanted values in `facts` (by attribute) that `named` lacks."""
     for name in _FACTS:
         parts = []
         for values, is_added in ((facts[name].added, True), (facts[name].removed, False)):

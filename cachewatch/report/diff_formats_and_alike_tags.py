@@ -22,7 +22,7 @@ from cachewatch.report.words_file import words
 
 
 def changed_facts(change: PackageChange) -> tuple[str, Mapping[str, Delta]] | None:
-    """Return a package, and the versions, stacks, compilers and other facts that it gained and lost, if any."""
+    """Return the package, and by attribute (versions, stacks, ...) what it gained and lost; None if that is nothing."""
     return (change.package, change.facts) if any(change.facts.values()) else None
 
 
@@ -61,7 +61,7 @@ def grouped_reports(changesets: Iterable[Changeset], asked: Requested) -> list[R
 
 
 def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int, palette: Palette) -> Iterator[bytes]:
-    """Yield reports as text for a terminal of `width` columns; tags that changed alike share one report."""
+    """Yield what `asked` selects as text for a terminal of `width` columns; tags that changed alike share a report."""
     for place, group in enumerate(grouped_reports(changesets, asked)):
         yield b"\n\n" if place else b""
         yield _encoded(_render_text(group, width=width, palette=palette))
@@ -166,12 +166,12 @@ _Row = tuple[str, int, int]  # a package, and its specs before and after
 
 
 def stat_of(change: PackageChange) -> _Row:
-    """Return a package, and how many specs it had and has."""
+    """Return the name of the package, and its numbers of specs before and after."""
     return change.package, change.counts.before, change.counts.after
 
 
 def write_stat(changesets: Iterable[Changeset], wants: Wants, width: int | None, palette: Palette) -> Iterator[bytes]:
-    """Yield a line for each package of a tag, then a total; tags that changed alike share their lines."""
+    """Yield a line per package of a tag and a total, on what `wants` accepts; tags that changed alike share them."""
     groups: dict[tuple[str, tuple[_Row, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
     for changeset in changesets:
         packages = tuple(numbers for body in changeset.collected() for numbers in body)

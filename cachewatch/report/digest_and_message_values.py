@@ -201,7 +201,7 @@ def newest_day(report: Report) -> str:
 
 
 def _known(known: Known, remembered: Remembered, now: datetime) -> Known:
-    """Return `known` plus the facts in `remembered`; its tasks are the actions that digests still repeat at `now`."""
+    """Return `known` with the facts in `remembered`; its `tasks` are only those that digests still repeat at `now`."""
     since = {(one.source, Verb(one.verb), one.subject): one.since for one in remembered.actions}
     tasks = [(replace(one.task, since=one.since), one.is_repeated(now)) for one in remembered.actions if one.task]
     return replace(
@@ -287,7 +287,7 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
     attachments: tuple[Attachment, ...] = ()
 
     def message(self, target: str, payload: bytes, content_type: str, message_id: str | None = None) -> "Message":
-        """Return the message with `payload`, this digest in one form, for `target`: an address, a path or a URL."""
+        """Return a message for `target` (an address, path or URL) with `payload`: this digest in one of its forms."""
         return Message(self.key, target, payload, content_type, self.created, message_id)
 
 
@@ -357,7 +357,7 @@ class Channel(Protocol):
         """Return a message with the same content as `original`, marked as resent."""
 
     def open(self, sent_history: SentHistory) -> AbstractContextManager[Transport]:
-        """Return a context for deliveries: the first one connects; `sent_history` tells what a target got before."""
+        """Return a context with a Transport; `sent_history(target, n)` returns the last `n` messages to `target`."""
 
 
 class OneByOne:
@@ -367,7 +367,7 @@ class OneByOne:
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
-        """Yield this channel for several deliveries, then call `end`; `sent_history` tells what a target got before."""
+        """Yield this channel, then call `end`; `sent_history(target, n)` returns the last `n` messages to `target`."""
         self._sent_history = sent_history
         try:
             yield cast("Transport", self)

@@ -108,7 +108,7 @@ def remark(covered: Resolution) -> str:
 
 
 def _newest(covered: Resolution) -> str:
-    """Return the newest version for `covered`, and needed variants that this lacks: `3.10.0 without backend=jax`."""
+    """Return the newest version for `covered`, and needed variants that it lacks: `3.10.0 without backend=jax`."""
     return covered.suggestion + (f" without {first_of(covered.without)}" if covered.without else "")
 
 
@@ -136,7 +136,7 @@ _MOST_BINARIES = 4
 
 
 def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
-    """Return wordings, for a subject, of what changed for an environment, longest first; () if nothing changed."""
+    """Return wordings, for a mail's subject, of what changed for an environment, longest first; () if nothing did."""
     own = assessment.environment
     if own is None or not own.is_news:
         return ()
@@ -193,9 +193,9 @@ def headlines_of(assessment: Assessment, words: Words) -> Sequence[str]:
 def _some(
     own: EnvironmentState, classes: Sequence[LossClass], counts: Mapping[str, str], words: Words, of: str = ""
 ) -> str:
-    """Return how many binaries newly came into `classes` and, if other binaries were there before, the total.
+    """Return how many binaries newly have a loss in `classes` and, if others had one before, the total.
 
-    The text in words.toml is `some` or `some_more`, followed by `of` (such as `_packages`). `counts` has its values.
+    The text is `some` or `some_more` of words.toml, then `of` (such as `_packages`); `counts` fills placeholders.
     """
     new, now = (sum(len(own.of(one, is_new=lately)) for one in classes) for lately in (True, None))
     if len(classes) > 1:  # some may have changed from one class to another
@@ -218,7 +218,7 @@ def binaries_said(
 ) -> str:
     """Return what became of the first `binaries`, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
 
-    `copied`: by package, the day when readers were asked to copy it. `before`: binaries of the last digest, by key.
+    `copied`: by package, when readers were asked to copy it. `before`: by `key_of`, the binary at the last digest.
     """
     shown, more = binaries[:_MOST_BINARIES], len(binaries) - _MOST_BINARIES
     said = [_binary_said(one, words, copied.get(one.need.package, ""), before.get(key_of(one))) for one in shown]

@@ -122,7 +122,7 @@ Owners = Mapping[tuple[str, Place], tuple[str | None, bool]]
 
 
 def owners_of(statements: Iterable[Statement]) -> Owners:
-    """Return, by package and lost or changed place, the id of its statement, and whether its loss has a class."""
+    """Return, by package and lost or changed place, the id of its statement, and whether that classifies a loss."""
     owners: dict[tuple[str, Place], tuple[str | None, bool]] = {}
     for statement in statements:
         for lost in statement.losses:
@@ -135,7 +135,7 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
 
 
 def places_json(one: PackageJson, owners: Owners, whole: str | None) -> bytes:
-    """Return places as JSON with statement ids: from `owners`, else `whole`, the id of an added or removed tag."""
+    """Return places as JSON with ids of statements: of `owners`, else `whole`, that the whole tag is new or gone."""
     places = []
     for members, loss, place, is_owned in one.places:
         known = owners.get((one.package, place))
@@ -149,7 +149,7 @@ _DIRECTIONS = {"gained": "added", "lost": "removed", "upgraded": "upgrade", "dow
 
 
 def loss_values(loss: Loss) -> dict[str, str]:
-    """Return the class of a loss and, in words, what is left; by lost version if `loss` has several."""
+    """Return `class` of a loss, and as `reason` what the tag still has, for each lost version if there are several."""
     own = words_file.words()
     reason = words.reasons_of_versions((loss, *loss.older), own) if loss.older else words.reason_of(loss, own)
     return {"class": loss.loss_class, "reason": reason or own.text("losses", f"{loss.loss_class}_alone")}
@@ -197,7 +197,7 @@ def cause_json(cause: Cause) -> dict[str, Any]:
 
 
 def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
-    """Return the causes of rebuilt specs in `found`, each with all its specs and those attributed to it."""
+    """Return the causes in `found`, each with the specs that have it, and those counted for it (a spec counts once)."""
     return attribute({one.spec.hash: one.causes for one in found if one.causes})
 
 
@@ -210,7 +210,7 @@ def attributed_json(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
 
 
 def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
-    """Return data on machines lost by places that keep other builds, with the ids of their statements."""
+    """Return data on machines (system and target) lost by places that keep others, with the ids of their statements."""
     return [
         {
             "package": lost.package,
@@ -388,7 +388,7 @@ def _spec(spec_hash: str, signature: Signature) -> CsvLine:
 
 
 def csv_table(lines: Iterable[CsvLine]) -> bytes:
-    """Return `lines`, in which values are by name of column, as CSV without a heading; see `csv_rows`."""
+    """Return `lines`, each a mapping of columns to values, as CSV without a heading; see `csv_rows`."""
     return csv_rows([line.get(name, "") for name in COLUMNS] for line in lines)
 
 

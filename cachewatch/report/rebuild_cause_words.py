@@ -26,7 +26,7 @@ _SHARED = frozenset({What.COMPILER, What.OS, What.TARGET, What.NAMESPACE, What.E
 
 
 def _alike(items: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T]]:
-    """Group `items` by cause (`cause_of`); causes of two packages are equal only for compilers, targets and such."""
+    """Group `items` with equal causes (`cause_of`); two packages share only causes such as compilers and targets."""
     groups: defaultdict[tuple[What, str, str, str], list[_T]] = defaultdict(list)
     for item in items:
         cause = cause_of(item)
@@ -42,7 +42,7 @@ def in_words(causes: Sequence[Cause]) -> str:
 
 
 def because(causes: Sequence[Cause], own: Words | None = None) -> str:
-    """Return equal causes as the reason of a rebuild, `because of zlib 1.3 -> 1.3.1`, in `own` words (None: ours)."""
+    """Return equal causes as the reason of a rebuild, `because of zlib 1.3 -> 1.3.1`; `own`: texts (None: built-in)."""
     packages = sorted({cause.package for cause in causes})
     return _said("because", causes[0], names(packages), len(packages), own or words())
 
@@ -68,7 +68,7 @@ def _text(value: str | Sequence[str]) -> str:
 
 
 def first_few(texts: Iterable[str]) -> str:
-    """Return the first six of `texts`, which are safe, as one text, and the number of the others."""
+    """Return the first six of `texts`, which are escaped already, as one text, and the number of the others."""
     return first_of(list(texts), _MOST_LISTED)
 
 
@@ -82,7 +82,7 @@ class Reason(Struct, frozen=True):
 
 
 def reasons_of(counted: Iterable[CauseCount], own: Words | None = None) -> list[Reason]:
-    """Return causes, most specs first, in `own` words (None: ours); equal changes of several packages are joined."""
+    """Return reasons, most specs first; equal changes of several packages are one. `own`: texts (None: built-in)."""
     reasons = []
     for group in _alike(counted, lambda one: one.cause):
         causes = tuple(one.cause for one in group)
@@ -98,7 +98,7 @@ def reasons_in_words(causes: Iterable[Cause]) -> list[str]:
 
 
 def reasons(statement: Statement, own: Words) -> str:
-    """Return why specs were rebuilt, "1,405 because of openssl 3.4.0 -> 3.4.1, 17 for other reasons", or ""."""
+    """Return why specs were rebuilt, `1,405 because of openssl 3.4.0 -> 3.4.1, 17 for other reasons`; "" if unknown."""
     all_reasons = reasons_of(statement.causes, own)
     shown = all_reasons[:_MOST_REASONS]
     others = statement.counts.new - sum(one.specs for one in shown)
@@ -109,7 +109,7 @@ def reasons(statement: Statement, own: Words) -> str:
 
 
 def reason_lines(statement: Statement, most: int) -> list[str]:
-    """Return lines on the first `most` reasons, on other specs, and on compilers that specs newly or no longer name."""
+    """Return lines on the first `most` reasons, on the other specs, and if compilers are written now, or no longer."""
     shown = reasons_of(statement.causes)[:most]
     lines = [f"{number(one.specs, 'spec')} {one.words}: {names(one.packages)}" for one in shown]
     rest = statement.counts.new - sum(one.specs for one in shown)
@@ -162,7 +162,7 @@ def cause_lines(causes: Causes) -> Iterator[str]:
 
 
 def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield each cause in words with the shortest path to the cause; () if several packages have the cause."""
+    """Yield each cause in words, and the shortest path to it; () if it is in the spec itself or in several packages."""
     groups = _alike(sorted(causes, key=lambda one: one.sort_key), lambda one: one)
     for group in groups:
         path = causes[group[0]] if len(group) == 1 else ()

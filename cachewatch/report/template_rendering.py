@@ -142,7 +142,7 @@ def render(name: str, **context: Any) -> str:
 
 @contextmanager
 def templates_of(folder: Path | None, only: str = "") -> Iterator[Callable[[Sequence[Job]], list[str]]]:
-    """Yield a function that renders jobs with templates of `folder`, or ours if it is None.
+    """Yield a function that renders jobs, pairs of template and data, with templates of `folder` (None: built-in ones).
 
     If `only` is the name of a template, the function returns "" for jobs with other templates.
     """
@@ -239,7 +239,7 @@ def _describe(name: str, error: Exception) -> str:
 
 
 def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
-    """Yield a report on each tag as Markdown."""
+    """Yield a report on each tag as Markdown, with what `asked` selects."""
     for group in grouped_reports(changesets, asked):
         yield render("changes.md.j2", told=group).encode()
         if group.causes is not None:
@@ -250,12 +250,12 @@ MOST_ROWS = 1000  # of a section: browsers take no pleasure in more
 
 
 def script_hash(script: str) -> str:
-    """Return the hash of `script`, the text between the tags; a page lets browsers run no script but this one."""
+    """Return the SHA-256 of `script`, the text between the tags; by it, a page lets browsers run only this script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def write_page(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
-    """Yield one HTML page about all tags."""
+    """Yield one HTML page about all tags, with what `asked` selects."""
     groups = grouped_reports(changesets, asked)
     count = sum(len(told.reports) for told in groups)
     title = f"What changed in {groups[0].name if len(groups) == 1 else number(count, 'tag')}"

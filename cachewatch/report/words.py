@@ -54,22 +54,22 @@ def first_of(texts: Sequence[str], most: int = MOST_NAMES, rest: str = " and {:,
 
 
 def names(found: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Return the first `most` of the untrusted names `found` as text, safe and cut, and the number of the others."""
+    """Return up to `most` of the untrusted names `found`, escaped and shortened, and the number of the others."""
     return first_of(_cut(found, most), most)
 
 
 def and_more(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
-    """Return the first `most` untrusted names, safe and cut, and, in `own` words, the rest: `umpire, raja, 7 more`."""
+    """Return up to `most` untrusted names, escaped and shortened, and how many more, by `own`: `raja, 7 more`."""
     return listed(_cut(texts, most), own, most)
 
 
 def _cut(texts: Sequence[str], most: int) -> list[str]:
-    """Return `texts`, of which the first `most` and one more are made safe and cut; the others are never shown."""
+    """Return `texts`, of which the first `most` and one more are escaped and shortened; the others are never shown."""
     return [*(safe_name(text)[:_LONGEST_NAME] for text in texts[: most + 1]), *texts[most + 1 :]]
 
 
 def listed(texts: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
-    """Return the first `most` of the safe `texts` and, in `own` words, the number of others: `umpire, 7 more`."""
+    """Return up to `most` of `texts` (escaped already), and the number of others, worded by `own`: `umpire, 7 more`."""
     left = len(texts) - most
     return ", ".join(texts if left <= 1 else (*texts[:most], own.say("other", "more", left)))
 
@@ -167,7 +167,7 @@ def _removed(story: Story) -> list[str]:
 
 
 def _beside(line: Line, most: int) -> Iterator[str]:
-    """Yield the old versions of `_removed` and where other places keep them, then added versions but the newest."""
+    """Yield texts: on what `_removed` returns, and where it stays; on added versions, except the newest."""
     story = line.story
     if removed := _removed(story):
         stays = staying(line, most, without=[version for version in story.before if version not in removed])
@@ -190,7 +190,7 @@ def _without(line: Line, most: int) -> str:
 
 
 def staying(line: Line, most: int = MOST_NAMES, *, without: Collection[str] = (), says_removed: bool = False) -> str:
-    """Return where an upgrade leaves old versions, `(0.3.1 stays)`, or a downgrade's new versions were before, or "".
+    """Return where old versions stay after an upgrade, `(0.3.1 stays)`, or where a downgrade's new ones were, or "".
 
     Versions in `without` are left out. If `says_removed`, other versions that are gone from the tag are named, too.
     """
@@ -283,7 +283,7 @@ def retired(lines: Iterable[Line], own: Words, most: int = MOST_NAMES, stacks: i
 
 
 def moves(line: Line, most: int) -> str:
-    """Return which stacks specs left and joined, `some no longer in e4s, now in hep`, except the places of `line`."""
+    """Return stacks that specs left or joined and `where` does not name: `some no longer in e4s, now in hep`."""
     told = set() if line.story.kind is StatementKind.MOVED else {place.stack for place in line.story.places}
     left, joined = line.left - told - line.even, line.joined - told - line.even
     stacks_by_word = {
@@ -315,12 +315,12 @@ def _compilers(values: Sequence[str]) -> str:
 
 
 def other_values(one: Statement, own: Words, noun: tuple[str, str], most: int = MOST_NAMES) -> str:
-    """Return up to `most` changes in `one.effects`: `gcc 13 -> 14 for 4 specs of zlib`; `noun` replaces `specs`."""
+    """Return up to `most` changes in `one.effects`: `gcc 13 -> 14 for 4 specs of zlib`; `noun`: singular and plural."""
     return first_of([other_value(each, own, noun, most) for each in one.effects if each.attribute], most, by="; ")
 
 
 def other_value(effect: Effect, own: Words, noun: tuple[str, str] = ("spec", "specs"), most: int = MOST_NAMES) -> str:
-    """Return `effect` in words, `gcc 13 -> 14 for 4 specs of zlib`; `noun`: spec, specs; `most`: packages named."""
+    """Return `effect` in words: `gcc 13 -> 14 for 4 specs of zlib`; `noun`: singular, plural; `most`: packages."""
     key = {StatementKind.BESIDE: "newly", StatementKind.NO_LONGER: "without"}.get(effect.kind, "")
     values = safe_name(" ".join(map(_value, effect.before or effect.after)))
     change = own.say("migration", key, values=values) if key else change_of_values(effect)
@@ -329,7 +329,7 @@ def other_value(effect: Effect, own: Words, noun: tuple[str, str] = ("spec", "sp
 
 
 def change_of_values(statement: Statement | Effect) -> str:
-    """Return how values changed: `gcc 11.4.0 -> 13.3.0`, `gcc 13.3.0 beside 11.4.0`; for one that is gone, `+mpi`."""
+    """Return how values changed: `gcc 11.4.0 -> 13.3.0`, `gcc 13.3.0 beside 11.4.0`; if one is gone, only the value."""
     before, after = " ".join(map(_value, statement.before)), " ".join(map(_value, statement.after))
     if statement.kind is StatementKind.NO_LONGER:
         return safe_name(before)
@@ -356,7 +356,7 @@ def old_values(one: Statement) -> str:
 
 
 def entry_of(statement: Statement) -> str:
-    """Return the entry of `statement` in words.toml: its kind, plus `.renamed` or `.split` for one old stack."""
+    """Return the entry of `statement` in words.toml: its kind, with `.renamed` or `.split` for one replaced stack."""
     if statement.kind is not StatementKind.STACK_MERGED or len(statement.before) > 1:
         return statement.kind
     return f"{statement.kind}.{'renamed' if len(statement.after) == 1 else 'split'}"
@@ -374,7 +374,7 @@ def name_of(statement: Statement) -> str:
 
 
 def reason_of(loss: Loss, own: Words, versions: Sequence[str] = ()) -> str:
-    """Return what the tag has after `loss`, `e4s builds it`; `versions` (if not empty) replace the lost version."""
+    """Return what the tag has after `loss`, `e4s builds it`, worded by `own`; any `versions` replace the lost one."""
     key = loss.loss_class.value
     if loss.loss_class is LossClass.OTHER and not loss.there:
         key = "other_variants"
@@ -442,7 +442,7 @@ def there_outside(there: Outside | None, own: Words) -> str:
 
 
 def moved_to(lost: OwnedLoss, packages: Collection[str]) -> str:
-    """Return where the package of `lost` is now: `; now 1.3 on zen4`, or ""; for several `packages`, no version."""
+    """Return where the package of `lost` is now, `; now 1.3 on zen4`, or ""; no version for several `packages`."""
     by_version: dict[str, list[str]] = {}
     for on, versions in lost.moved_to:
         is_same = len(packages) > 1 or set(lost.versions) <= set(versions)
@@ -453,7 +453,7 @@ def moved_to(lost: OwnedLoss, packages: Collection[str]) -> str:
 
 
 def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
-    """Return what is left of packages that lost a stack or value; `is_of_environment`: packages of a lock file."""
+    """Return what is left of packages that lost a stack or value; `is_of_environment`: all are from a lock file."""
     parts, for_target = list[str](), ""
     stacks_lost = {lost.place.stack for lost in one.losses}
     new = {*one.after} if one.kind is StatementKind.STACK_MERGED else set[str]()  # equal builds there are not named
@@ -523,7 +523,7 @@ def unbuilt(statement: Statement, own: Words) -> str:
 
 
 def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:
-    """Return wanted changes in one line: of the whole tag, of packages with one place of each, then lost places."""
+    """Return the changes that `wants` accepts, in a line: of the tag, of packages (one place of each), lost places."""
     of_tag, packages, places = [], dict[str, set[Place]](), []
     for statement in statements:
         if not any(map(wants, statement.kinds)):

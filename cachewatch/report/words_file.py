@@ -85,7 +85,7 @@ def words(folder: Path | None = None) -> Words:
 
 
 def entries(name: str, folder: Path | None = None) -> dict[str, Any]:
-    """Return the entries of our file `name`, replaced one by one from `folder`. Raises TemplateError if invalid."""
+    """Return our entries in the file `name`, replaced by those in `folder`/`name`. Raises TemplateError if invalid."""
     own = tomllib.loads(shipped_template(name) or "")
     try:
         theirs = tomllib.loads(read_inside(folder, name, most=_LONGEST).decode() if folder else "")
