@@ -49,7 +49,7 @@ class OutputPlace:
         return Path(self.template.format_map(safe)).absolute()
 
     def base_of(self, path: Path) -> Path:
-        """Return the folder above all fields; the parent of `path` if `path` is elsewhere (the template changed)."""
+        """Return the folder above all fields of the template; the parent of `path` if an older template made `path`."""
         return self.base if path.is_relative_to(self.base) else path.parent
 
     def made(self) -> Iterator[Path]:
@@ -189,7 +189,7 @@ class FeedChannel(PublishedChannel):
     _config: FeedConfig
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one message: the data of the feed, and the entry of the digest, whose id has the key of the digest."""
+        """Return one message: the metadata of the feed, and the entry of the digest, whose id has the digest's key."""
         name, addresses = rendered.subscription, (self._config.url, self._config.page)
         url, page = (one_line((each or "").replace("{subscription}", name), 2000) for each in addresses)
         feed_id, updated = url or urn(f"cachewatch:{name}"), timestamp(rendered.created)
