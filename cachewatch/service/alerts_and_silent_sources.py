@@ -193,7 +193,7 @@ def _newest(source_health: SourceHealth) -> datetime | None:
 
 
 def longest_pause(repository: Repository, newest: Revision, stale_after: timedelta) -> timedelta:
-    """Return the longest usual pause between commits up to `newest`; at least `stale_after` if they are too few."""
+    """Return the longest usual pause between commits up to `newest`; if commits are few, `stale_after` or more."""
     times = (each.time for each in back_from(repository, newest.commit))
     known = sorted(islice((time for time in times if time is not None and time != LATEST), 10))
     intervals = sorted(b - a for a, b in pairwise(known))

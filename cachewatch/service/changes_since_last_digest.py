@@ -107,9 +107,9 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
     ) -> tuple[tuple[TagNews, ...], Bases, Restored, Bases]:
         """Return the news of the tags in `gap`, and three mappings of what is compared instead of its first revision.
 
-        All map tags and packages. The first has earlier revisions, and the second has restored documents. The third is
-        the part of the first that replaces unreadable documents. Facts about removals and returns are appended to
-        `learned`. `pinned` is the state of the pinned snapshot; None if there is none to report.
+        Each has, by tag and package: earlier revisions; restored documents; those of the earlier revisions that were
+        chosen because a document is unreadable. Facts about removals and returns are appended to `learned`. `pinned` is
+        the state of the pinned snapshot; None if there is none to report.
         """
         steps, wanted = Steps(self.source.name, self.repository, gap.base, self.newest), self.wants_package()
         compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap, pinned))
@@ -184,7 +184,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return news
 
     def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
-        """Choose a new snapshot per series in `gap`, the newest or `pinned.best`; return what to compare it with."""
+        """Return, by tag, the new snapshots to compare: of each series in `gap`, the newest or `pinned.best`."""
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
         gone = {tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None}  # it may be back
         known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
@@ -209,7 +209,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         return snapshots
 
     def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Memory]) -> TagNews:
-        """Return `news`, for a new snapshot with the `wanted` packages that it still lacks; add these to `learned`."""
+        """Return `news`; on a new snapshot, add to it and to `learned` the `wanted` packages that this still lacks."""
         tag, base = news.name, news.tag.report.before.tag
         if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
             return news
@@ -251,7 +251,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             yield replace(one, told=tuple((self.stream.name, *of) for of in points.items()))
 
     def _announced_prune(self, news: TagNews) -> Iterator[Statement]:
-        """Yield that the prune announced by a digest took place, if `news` shows this without such a statement."""
+        """Yield a statement that an announced prune took place, if `news` shows that and has no such statement."""
         wave = self.state.remembered.wave(self.source.name, news.name)
         is_told = any(one.kind is StatementKind.PRUNE for one in all_statements(news.tag))
         if wave is not None and not is_told and news.tag.report.pruned >= wave.count:
@@ -354,7 +354,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             yield replace(of_newest, notes=(*lost, *notes), unread=packages, is_unknown=bool(names))
 
     def _between(self, gap: PendingRange) -> tuple[int | None, bool, Sequence[datetime]]:
-        """Return for `gap`: the number of revisions, None if unknown; whether upstream lost `gap.base`; all times."""
+        """Return the number of revisions in `gap` (None: unknown), whether upstream lost its base, and commit times."""
         return self.comparisons.recall(
             ("between", self.repository.git_dir, gap.base.commit, self.newest.commit),
             lambda: (
@@ -413,7 +413,7 @@ def compare_source(
     comparisons: Comparisons,
     takes: Callable[[str, str], bool],
 ) -> SourceDiff:
-    """Return changes of a source since revision `since` (None: the last report); `takes(source, tag)` picks tags."""
+    """Return changes of a source after `since` (None: the last report), in tags that `takes(source, tag)` accepts."""
     fetched, position = state.sources[source.name].revision, state.positions.get(source.name)
     if fetched is None:
         return SourceDiff()

@@ -230,7 +230,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return TagNews(tag, name, reported.report.suspicion if is_touched and not is_hidden else "", silencing.silenced)
 
     def _left_after(self, tag: str) -> str:
-        """Return the newest snapshot left in the series of `tag`, else the branch; "" if that is newer or gone."""
+        """Return the newest snapshot left in the series of `tag`, else its branch; "" if that is newer or gone."""
         there, branch = tags_of(self.repository, self.newest).ids, tag_names.series(tag) or ""
         snapshots = (name for name in there if tag_names.is_snapshot(name) and tag_names.series(name) == branch)
         left = max(snapshots, key=version_key, default=branch)
@@ -322,7 +322,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def kept(self, known: Iterable[Resolution], news: Iterable[TagNews]) -> Mapping[Need, Home]:
         """Return, by build, a snapshot in which readers still find a lost build, or at least a newer version.
 
-        Lost are builds that are missing in `known`, or that `news` reports as gone, downgraded or soon pruned.
+        Lost are builds that `known` has as missing, or that `news` reports as gone, downgraded or soon pruned.
         """
         lost = {one.need: one.suggestion for one in known if one.left is Nearest.NONE}
         for one in news if self.environment is None else ():

@@ -66,12 +66,12 @@ class KeptBatch(Struct, frozen=True):
 
 
 def about_kept(kept: KeptPackage) -> Piece:
-    """Return the object ids of a compared pair of documents, and the size of its result in bytes, for a worker."""
+    """Return what a worker asks about its work: object ids of the compared documents, and bytes of the kept result."""
     return about_pair((kept.documents, None, None))._replace(size=kept.length)
 
 
 def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> KeptBatch:
-    """Append results for packages to `file`; return where. If `is_pruned`, specs that no stack builds may be pruned."""
+    """Compare packages, append results to `file`, and return where; `is_pruned`: specs in no stack may be pruned."""
     tally, problems = Tally(), Problems()
     pairs = {pair.package: pair for pair, *_ in contents}
     packages = []
@@ -221,7 +221,7 @@ class Comparisons:
     def changeset(
         self, source: str, comparison: Comparison, selection: Selection, make: MakeCollector, bases: Hashable = None
     ) -> Changeset:
-        """Return the selected changes of the tag in `comparison`; only calls with equal keys `bases` share results."""
+        """Return selected changes of a tag, taken by collectors from `make`; calls with equal `bases` share results."""
         (pair,), isolation = comparison.pairs, self.isolation(source)
         # Another folder each time: a process may remember what it read under the last name.
         self._folder = self._folder or TemporaryDirectory(prefix=_PREFIX, dir=self._place)

@@ -71,7 +71,7 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
 
 
 def store(connection: Connection, context: Context, stream: Stream, draft: PendingDigest, packed: Packed) -> None:
-    """Store `draft` if `packed` has messages, and move the cursors; those of a held digest move when it is settled."""
+    """Store `draft` if `packed` has messages; move the cursors now or, if held, when it is released or dropped."""
     now, name, pin = context.clock(), stream.subscription.name, stream.subscription.match.pinned
     digests.store_holds(connection, name, stream.name, draft.holds)
     if not (packed and draft.hold):
@@ -275,7 +275,7 @@ def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: d
 def write_decision(
     connection: Connection, context: Context, stream: Stream, state: StreamState, decision: StreamDecision
 ) -> None:
-    """Write and log a decision; do nothing if the stored state is not `state` any more, so that it is made again."""
+    """Write and log a decision; do nothing if the stored state is no longer `state`: the next pass decides again."""
     stored = read_stream(connection, stream)  # of this, polls and alerts may have changed
     if replace(stored, sources=state.sources, is_failing=state.is_failing) != state:
         return

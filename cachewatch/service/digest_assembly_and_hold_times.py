@@ -284,7 +284,7 @@ def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) ->
 def split(
     composed: Callable[..., PendingDigest], state: StreamState, holds: Iterable[Hold], due: Collection[Hold]
 ) -> tuple[PendingDigest, PendingDigest]:
-    """Return two digests made by `composed`: one to send, and one to hold with the tags whose `holds` are not `due`."""
+    """Call `composed` for two digests: one to send, and one to hold, which has the tags whose `holds` are not `due`."""
     waiting = tuple(hold for hold in holds if hold not in due)
     places, due_places = ({(hold.alert.name, hold.alert.part) for hold in each} for each in (waiting, due))
 
@@ -375,7 +375,7 @@ def _read(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
 
 
 def _about_file(path: Path) -> Piece:
-    """Return a Piece for the worker with inode, size and time of a file, so that a changed file counts as another."""
+    """Return, for a worker, inode, size and time of a file as its id, so that a changed file counts as another."""
     with suppress(OSError):
         found = file_of(path).stat()
         return Piece((f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",), 0)

@@ -106,7 +106,7 @@ class Steps:
         return False
 
     def departures(self, digest: TagDigest) -> Iterator[Departure]:
-        """Yield the removals from a tag; if it is a new snapshot, the removals since the snapshot before it."""
+        """Yield the removals that `digest` shows of its tag; of a new snapshot, those since the snapshot before it."""
         before, after = digest.report.before, digest.report.after
         if before.tag != after.tag:
             if before.tag and after.tag and tag_names.is_snapshot(after.tag):
@@ -254,7 +254,7 @@ class Returns(Struct, frozen=True):
     def restored(
         self, back: Mapping[str, Sequence[Departure]], before: Side, isolation: Isolation
     ) -> Mapping[str, RestoredDocument]:
-        """Return documents in `before` of packages in `back`; add the places that are back, as last reported."""
+        """Return documents in `before` of packages in `back`, with the places that are back added as last reported."""
         lost: list[tuple[str, list[Blob], list[str]]] = []
         for package, departures in back.items():
             known = self._known_to_readers(departures)
@@ -282,8 +282,8 @@ class Returns(Struct, frozen=True):
     ) -> Iterator[Statement]:
         """Yield a statement for each removal that is undone, at least in part; `statements` are all others on the tag.
 
-        `back_by_package` has the removals of each package. The first is reported. If it is that of a stack or place, so
-        are the other removals of stacks and places.
+        Of the removals of a package (`back_by_package`), the first is reported; if it is of a stack or place, so are
+        the other removals of stacks and places.
         """
         back: defaultdict[str, list[str]] = defaultdict(list)
         departures = {}

@@ -140,7 +140,7 @@ def end_threads(threads: Iterable[threading.Thread]) -> None:
 
 @contextmanager
 def polling(context: Context) -> Iterator[Mapping[Future[bool], str]]:
-    """Poll all sources in threads; yield the polls with the names of the sources. End them if the block raises."""
+    """Poll all sources in threads; yield the names of the sources by poll. End the threads if the block raises."""
     # Those that answered last time come first, and wait for none that hangs.
     sources = sorted(context.config.sources.values(), key=lambda each: not has_answered(context, each))
     waiting = deque((Future[bool](), source) for source in sources)

@@ -85,7 +85,7 @@ def report_removed_channels(context: Context) -> None:
 
 
 def deliver(context: Context, name: str, *, is_last: bool = True) -> None:
-    """Send what is due through channel `name`; unless this run `is_last` in a pass, retry refused messages later."""
+    """Send what is due through channel `name`; unless it `is_last` in a pass, leave refusals for the next run."""
     for answered in list(context.unwritten.values()):  # results that could not be stored before
         if answered[0].channel == name:
             _settle(context, *answered)

@@ -270,7 +270,7 @@ def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
 
 
 def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
-    """Yield the commands that show the changes in `spans`, and in documents that are `resolved` (readable again)."""
+    """Yield commands that show the changes in `spans`, and in documents readable again (`resolved`, by tag)."""
     yield from (command(stream, span) for span in spans)
     if stream.subscription.match.environment is not None:
         return
@@ -283,7 +283,7 @@ def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Colle
 def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple[str, ...]] | None = None) -> str:
     """Return the command that shows the changes of `span`; "" if its source has no public address.
 
-    `base` replaces the first revision unless it is ""; `only` replaces patterns of `match:`, by key.
+    `base` replaces the first revision unless it is ""; `only` has patterns, by key, that replace those of `match:`.
     """
     if not span.address:
         return ""
@@ -370,7 +370,7 @@ class Silencing:
         self._everywhere = frozenset(kind for silence in whole for kind in silence.kinds)
 
     def wants(self, kinds: Set[Kind], own: Set[Kind] = frozenset()) -> bool:
-        """Tell whether an event of the whole tag is reported; reports name it by `own`, some of its `kinds`."""
+        """Tell whether an event of the whole tag is reported; `own` are those of `kinds` by which reports name it."""
         return self._wants(kinds, own) and _is_wanted(self._wants, kinds, self._everywhere)
 
     def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:

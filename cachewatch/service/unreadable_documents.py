@@ -56,7 +56,10 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
-        """Return where documents unreadable in the earlier state of `news` were last readable, at or before `bases`."""
+        """Return, for documents unreadable on the earlier side of `news`, the last revision where each was readable.
+
+        None of these is later than the revision in `bases`, if there is one: digests reported no later versions.
+        """
         found: dict[str, dict[str, Revision]] = {}
         for digest in (each.tag for each in news):
             tag, side = digest.report.after.tag or "", digest.report.before
@@ -73,7 +76,7 @@ class UnreadDocuments(Struct, frozen=True):
         return found
 
     def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
-        """Return which documents are unreadable or settled now that the ranges in `gaps` were compared, with `news`.
+        """Return which documents are unreadable, readable again or unknown, now that comparing `gaps` has given `news`.
 
         `bases` has, by tag and package, the revisions that were compared instead of the first revision of a range.
         `earlier` is the part of `bases` that was chosen because a document is unreadable in the first revision.
@@ -170,7 +173,10 @@ def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
 def unreadable_sources(
     context: Context, unread: Mapping[tuple[str, str], Mapping[str, str]], newest: Mapping[str, str]
 ) -> Iterator[Alert]:
-    """Yield an alert for each source without a readable document in any used tag; `newest` are the newest revisions."""
+    """Yield an alert for each source without a readable document in any used tag.
+
+    `unread` has reasons by source and tag, then by package; `newest` has the newest revision of each source.
+    """
     for name in sorted({source for source, _ in unread} & context.config.sources.keys() & newest.keys()):
         source = context.config.sources[name]
         wants = [stream.wants_tag(source) for stream in streams_of(context.config) if source in stream.sources]
@@ -194,7 +200,7 @@ def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
 
 
 def by_tag(key: str, entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]) -> Iterator[Note]:
-    """Yield the note `key` for each tag and revision of documents in `entries`; `revision_of` gives the revision."""
+    """Yield notes with text `key`, one for the documents in `entries` (by tag) with the same tag and `revision_of`."""
     packages = grouped(((tag, revision_of(each)), each.package) for tag, those in entries.items() for each in those)
     for (tag, revision), names in sorted(packages.items()):
         yield Note(key, {"tag": tag, "revision": revision[:10], "names": _listed(sorted(names), _MOST_NAMED)})
