@@ -81,7 +81,7 @@ def review(context: Context) -> bool:
 def resolve_settled(
     connection: Connection, context: Context, still: Collection[AlertKey] | None = None, *, end: str = _REPLACED
 ) -> None:
-    """Mark alerts without a cause as resolved. A review found causes for the keys `still`; None: there was no review.
+    """Mark alerts without a cause as resolved; `still`: keys for which a review found a cause (None: no review).
 
     `end` is stored with an alert about a held digest: a sentence that says why the digest is not held any more.
     """
