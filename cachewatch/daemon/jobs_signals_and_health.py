@@ -46,7 +46,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
     """Runs jobs in threads, each at its own interval; a job never runs twice at the same time."""
 
     def __init__(self, groups: dict[str, int], on_end: Callable[[str, BaseException | None], None]) -> None:
-        """Create `groups[name]` threads per group; `on_end` gets the name and error (or None) of an ended job."""
+        """`groups`: numbers of threads by group. `on_end` gets the name and error (or None) of each job that ended."""
         self._pools = {name: ThreadPoolExecutor(threads) for name, threads in groups.items()}
         super().__init__(
             timezone=UTC,
