@@ -38,7 +38,7 @@ _THREE_WAYS = f"""\
 
 
 def names_of(what: str, context: click.Context, package: str = "") -> list[str]:
-    """Return names for shell completion: of `what`, such as "tags", or the versions of `package`; [] on any error."""
+    """Return names for shell completion: of `what` ("tags", say), or versions of `package`; [] on any error."""
     from cachewatch.config.reading_showing_warnings import read_config  # noqa: PLC0415  slow to load
 
     given = context.params

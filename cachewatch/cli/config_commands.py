@@ -88,7 +88,7 @@ def reading(config: Config) -> AbstractContextManager[Context]:
 
 @contextmanager
 def elsewhere(config: Config) -> Iterator[Context]:
-    """Yield a Context with an empty state in a temporary folder; that of `config` is neither created nor opened."""
+    """Yield a Context with an empty state in a temporary folder; the state of `config` is not created or opened."""
     with TemporaryDirectory(prefix="cachewatch-") as folder, working_on(config, open_database(Path(folder))) as context:
         yield context
 

@@ -281,7 +281,7 @@ def _by_why(context: click.Context, names: Sequence[str], **options: str | None)
 
 
 def _are_paths(named: tuple[str, str] | None, tags: Sequence[str], *, has_repo: bool) -> bool:
-    """Tell whether both sides `named` are paths. Raises UsageError if so and an option that was given has no effect."""
+    """Tell whether both sides `named` are paths; if so, raise UsageError for --repo or --tag without effect."""
     if named is None or needs_git(*named):
         return False
     if has_repo:
@@ -373,7 +373,7 @@ def _checked(
     *,
     names_tags: bool,
 ) -> Iterator[bytes]:
-    """Yield `pieces` of a report, then check what `filters` match. If `names_tags`, list several tags first."""
+    """Yield `pieces` of a report (if `names_tags`, first a list of several tags); then check that `filters` match."""
     tags = [safe(pair.after.tag or pair.before.tag or "") for pair in comparison.pairs]
     if names_tags and not filters["tag"] and len(tags) > 1:
         text = f"{len(tags):,} tags compared: {first_of(tags, _MOST_TAGS)} (--tag {tags[0]} selects one)"

@@ -49,7 +49,7 @@ class SuggestingGroup(click.Group):
         return sorted({*super().list_commands(ctx), *(name for name in self.rows if " " not in name)})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Load and return the command `name`, or None if there is none; pass a group the rows of its subcommands."""
+        """Load and return the command `name`, None if there is none; a group gets the subcommands that it can load."""
         row = self.rows.get(name)
         command = load(row.object) if row else super().get_command(ctx, name)
         if isinstance(command, SuggestingGroup) and row:

@@ -103,7 +103,7 @@ def _one_tag(_context: click.Context, _option: click.Parameter, value: str | Non
 
 
 def tag_option(about: str, **default: Any) -> Callable[[Any], Any]:
-    """Return a decorator that adds the option --tag: one tag; `about` is its help, `default` are settings of click."""
+    """Return a decorator that adds --tag, which takes one tag; `about` is its help, `default` is for click.option."""
     complete = completing("tags")
     return click.option("--tag", metavar="TAG", callback=_one_tag, shell_complete=complete, help=about, **default)
 
