@@ -76,7 +76,7 @@ class SpecStore:
         self._ends.append(self._ends[-1] + len(data))
 
     def read(self, package: str) -> Iterator[tuple[Binary, EncodedIngredients | None]]:
-        """Yield the specs of a package with their ingredients, in the order in which they were added."""
+        """Yield the specs of a package, in the order in which they were added, with the ingredients given to `add`."""
         try:
             self._file.flush()
             handle = self._file.fileno()
@@ -227,7 +227,7 @@ class PublishedSpecs:
         return counts
 
     def read(self, package: str) -> tuple[Sequence[Binary], Mapping[str, EncodedIngredients]]:
-        """Return the specs of a package, each with all its stacks, and, by hash, their ingredients if requested."""
+        """Return the specs of a package with all stacks of each, and, by hash, their ingredients if requested."""
         binaries: dict[str, Binary] = {}
         graph: dict[str, EncodedIngredients] = {}
         stacks: dict[str, dict[str, None]] = {}
@@ -267,7 +267,7 @@ _Listing = tuple[Mapping[str, Sequence[CatalogueEntry]], Sequence[str], Validato
 
 
 def _fetch_listing(mirror: mirrors.CacheMirror, name: str, known: Validator) -> _Listing | None:
-    """Fetch the list `name` of `mirror`; return None if `known`, its last validator, shows that no index changed."""
+    """Return indexes by tag, bad entries and a new validator from list `name`; None if `known` shows no change."""
     etag = known.etag if known.layout == "catalogue" else ""
     file = mirror.get(name, etag=etag, size=8 * 2**20)  # of 30,000 stacks
     if file is None:

@@ -121,7 +121,7 @@ class FolderMirror:
             raise SourceError(f"{path}: there is no such folder")
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:  # noqa: ARG002
-        """Return the file at `path`; None if it is missing. Raises TooLarge above `size` bytes (None: `max_index`)."""
+        """Return the file at `path`; None if missing. Ignore `etag`. Raises TooLarge above `size` or `max_index`."""
         try:
             return MirrorFile(read_inside(self._path, _relative(path), most=size or self.max_index))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

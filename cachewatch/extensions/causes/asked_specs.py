@@ -315,7 +315,7 @@ def _meaning(graph: RecordedGraph, text: str) -> Meaning | None:
 def _birth(
     repository: Repository, until: Revision, tag: str, package: str, hashes: frozenset[str] | None
 ) -> tuple[Revision | None, Revision]:
-    """Return the last revision up to `until` that added all of `hashes`, and before it its parent, or None without one.
+    """Return the parent (or None) of the last revision up to `until` that added all of `hashes`, and this revision.
 
     If `hashes` is None, take the last revision that changed `package`.
     """

@@ -70,7 +70,7 @@ def package_report(
 
 
 def _nothing(what: str, before: Side, after: Side) -> str:
-    """Return a sentence that there is no `what` between two states, and how to see what else changed."""
+    """Return a sentence that says `what` (`no new specs`) between two states, and how to see what else changed."""
     tags = [f":{side.tag}" if before.tag != after.tag else "" for side in (before, after)]
     names = [f"{(side.revision or '')[:SHORT]}{safe(tag)}" for side, tag in zip((before, after), tags, strict=True)]
     return f"{what} between these revisions; what else changed: cachewatch diff {' '.join(names)}"

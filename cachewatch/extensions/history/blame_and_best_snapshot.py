@@ -157,7 +157,7 @@ def _goes_on(index: Index, before: _Presence, after: _Presence) -> bool:
 
 
 def _stays(index: Index, life: int, rows: Sequence[_Presence]) -> Iterator[SpecStay]:
-    """Yield the periods of unchanged stacks in the life whose index is `life`, and whose rows are `rows`."""
+    """Yield the periods of unchanged stacks in `rows`, those of one Life; `life` is its index in `Blame.lives`."""
     start = rows[0]
     for row, after in zip(rows, [*rows[1:], None], strict=True):
         adjoining = after if after is not None and after.first == row.last else None
@@ -282,7 +282,10 @@ def find_best(
 
 
 def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
-    """Return how many hashes were there at once at most, and when this was last; `spans` has a list for each hash."""
+    """Return the greatest number of hashes that were there at once, and the last span in which so many were there.
+
+    `spans` has a list for each hash; `end` is one more than the number of the newest revision.
+    """
     changes = Counter[int]()
     for of_hash in spans:
         for first, last in joined(of_hash):

@@ -245,7 +245,7 @@ class _IndexBuild(Struct):
 
 
 def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tuple[Version, ...]) -> Task:
-    """Return the task to read `versions`, new ones of the document of `package` in `tag`, with its old state."""
+    """Return the task to read `versions`, new ones of the document of `package` in `tag`, with what the index has."""
     joins = "JOIN tag ON tag.id = tag JOIN package ON package.id = package WHERE tag.name = ? AND package.name = ?"
     key = tag, package
     query = f"SELECT blob, revision, baseline, old_compilers FROM document {joins}"  # noqa: S608  our own text

@@ -124,7 +124,7 @@ def when_table(answer: When, is_for_people: bool) -> Table:
 
 
 def baseline_of(index: Index, package: int, tag: int) -> int | None:
-    """Return the first revision with a readable document of these ids if the specs may be older than it; else None."""
+    """Return the first revision where the document of these ids was readable, if its specs may be older; else None."""
     query = "SELECT baseline FROM document WHERE package = ? AND tag = ?"
     return next((number for (number,) in index.rows(query, (package, tag))), None)
 

@@ -60,7 +60,7 @@ class HeldSpecs(NamedTuple):
 
 
 class DocumentChange(Pair, frozen=True):
-    """A document before and after a revision; either is None if the tag did not have it then."""
+    """A document before and after a revision (None: the tag did not have it); `is_baseline`: its specs may be older."""
 
     is_baseline: bool  # the specs may have been added before this revision, which has the first readable version
 
@@ -115,7 +115,7 @@ class TagStates:
         return len(self.packages) + sum(1 for first, end in self._unread if first <= self.number < end)
 
     def begin(self) -> Iterator[DocumentChange]:
-        """Yield all documents of the revision where this object starts, each as a baseline that adds its specs."""
+        """Yield all documents of the revision where this object starts, each as a baseline: a change from nothing."""
         held = held_at(self._index, self._tag, self.number)
         for package in sorted(self.packages):
             yield DocumentChange(package, None, _of_held(package, held.get(package, ())), is_baseline=True)

@@ -303,7 +303,7 @@ def members(stored: bytes | str) -> list[bytes | str]:
 
 
 def prefixes(stored: bytes | str) -> set[bytes]:
-    """Return the prefixes, the keys of the table `spec`, of the hashes in a stored set."""
+    """Return the keys of the table `spec` for a stored set: the first bytes of each hash, or UNUSUAL."""
     return {one[:_PREFIX_BYTES] if isinstance(one, bytes) else UNUSUAL for one in members(stored)}
 
 

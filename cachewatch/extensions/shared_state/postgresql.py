@@ -132,7 +132,7 @@ class PostgresDatabase(Database):
             del self._job.times_taken
 
     def lead(self, owner: str) -> bool:
-        """Take the lead as `owner`; return whether that changed anything. Raises AnotherInstance if another leads."""
+        """Take the lead as `owner`; return False if it was ours. Raises AnotherInstance if another process leads."""
         self._must_lead = True
         try:
             with self._explained(), self._writers.begin() as connection:

@@ -56,7 +56,7 @@ def tag_feed(catalogue: SiteContents, title: str) -> View:
 
 
 def _section(block: Block) -> _Section:
-    """Return what `block` says, for a feed entry."""
+    """Return what `block` says, for a feed entry: its heading, its lines, and a text on how many more there are."""
     heading = (f"{block.title} {block.name}".strip(), block.total)
     lines = ((f"{each.name} {each.fact}".strip(), each.specs, each.where) for each in block.entries)
     heading_text, *texts = (markup(", ".join(filter(None, parts))) for parts in (heading, *lines))
@@ -165,7 +165,7 @@ class Folder:
         self._written += 1
 
     def finish(self, contents: SiteContents) -> tuple[int, int, int]:
-        """Remove pages that were not offered; store `contents` and the list of pages; return what `build` returns."""
+        """Remove pages not offered; store `contents` and the list of pages; count files written, kept and removed."""
         stale = [path for path in self._before if path not in self._pages]
         for path in stale:
             parts = PurePosixPath(path).parts  # the list of pages may be forged
@@ -207,7 +207,10 @@ def build(
     jobs: int = 1,  # number of processes
     progress: Callable[[int], None] = lambda _: None,  # gets numbers of pages that were written
 ) -> tuple[int, int, int]:
-    """Write the site of `catalogue` and `digests` to `folder`; return how many files were written, kept and removed."""
+    """Write the site of `catalogue` and `digests` to `folder`; return how many files were written, kept and removed.
+
+    `feeds`: addresses of Atom feeds by subscription. `progress` gets the number of pages that were just written.
+    """
     digests = sorted(digests, key=lambda digest: (digest.created, digest.key), reverse=True)
     sources_of_pages = sorted(_TEMPLATES.iterdir(), key=lambda file: file.name)
     texts = [__version__, title, *(["digests"] if digests else []), *(f.read_text("utf-8") for f in sources_of_pages)]

@@ -53,7 +53,7 @@ def cards(catalogue: SiteContents, totals: Totals) -> tuple[View, ...]:
 
 
 def latest_card(catalogue: SiteContents) -> View:
-    """Return the card on the newest revision that changed anything in the tag."""
+    """Return the card on the newest revision that changed anything in the tag whose history is shown."""
     stories, revisions = catalogue.stories, catalogue.past.revisions
     n = next((n for n in range(len(stories) - 1, 0, -1) if stories[n].facts), 0)
     title = "Latest revision" if n == len(stories) - 1 else f"Latest change, {revisions[n].calendar_day}"
@@ -72,7 +72,7 @@ def unusual_card(catalogue: SiteContents, totals: Totals) -> View:
 
 
 def _fallen(totals: Totals) -> Mapping[str, tuple[str, int]]:
-    """Return, for each stack with less than half of its usual number of specs, a text and the revision since when."""
+    """Return, by stack with under half of its usual number of specs, a text and the first such revision's index."""
     fallen = {}
     for stack, counts in sorted(totals.stacks.items()):
         usual = round(median([count for count in counts if count] or [0]))

@@ -212,7 +212,7 @@ def totals_of(past: TagHistory) -> Totals:
 
 
 def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: bool) -> PackageStep:
-    """Return what the history keeps of `change`, a change of a package by the revision with the index `number`."""
+    """Return `change` by revision `number` as a step; `is_gone`: no document is left; `is_baseline`: age unknown."""
     gained: Counter[str] = Counter()
     places: list[set[tuple[str, str]]] = []
     for specs, sign in ((change.specs_before, -1), (change.specs_after, 1)):

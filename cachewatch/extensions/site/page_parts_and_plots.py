@@ -34,7 +34,7 @@ class Clock(Struct, frozen=True):
 
 
 def clock(revisions: Revisions, *, past: float = 1) -> Clock:
-    """Return the time axis of `revisions`; the last one is at the fraction `past` of its width, with room after it."""
+    """Return the time axis of `revisions`; the last one is at `past` (0 to 1) of the width; the rest stays empty."""
     times = (one.time.timestamp() if one.time else 0.0 for one in revisions)
     # A missing time, or one that is too early, is replaced by the one before.
     seconds = list(accumulate(times, max, initial=0.0))[1:]
@@ -87,7 +87,7 @@ class Link(Struct, frozen=True):
 
 
 def happening(moment: DatedRevision, specs: int, added: Sequence[Link], removed: Sequence[Link], **more: Any) -> View:
-    """Return values on revision `moment`. `specs` is the number of specs after it; `more` has values to add."""
+    """Return a row on revision `moment`: the `specs` after it, what it `added` and `removed`, and values `more`."""
     sides = cut("added", added, 40) | cut("removed", removed, 40)
     return {"moment": moment, "specs": f"{specs:,}", "counts": (), "note": "", **sides, **more}
 

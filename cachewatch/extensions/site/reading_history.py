@@ -193,7 +193,7 @@ class ContentsReader:
             yield tag, move
 
     def _histories(self, steps: Mapping[str, list[PackageStep]], last: Mapping[str, int]) -> Iterator[PackageHistory]:
-        """Yield each package's history, the last build's if unchanged; `last` has the revision of its last change."""
+        """Yield each package's history, the last build's if unchanged; `last`: index of the last change, by package."""
         known = {one.package: one for one in self._known.past.packages}
         versions = restored.unread_versions(self._index, self._tag, self._until)
         unread = {package: n for package, n, *_ in versions if n >= self._begin and self._packages(package)}
@@ -236,7 +236,7 @@ class ContentsReader:
 
 
 def _with_causes(repository: Repository, report: Report, number: int, causes: dict[str, PackageCauses]) -> Report:
-    """Return `report` with causes of rebuilds; also store them by package in `causes`, with the index `number`."""
+    """Return `report` with causes of rebuilds; store these in `causes`, by package, with the number of the revision."""
     before, after = ((side.revision or "", side.tag or "") for side in (report.before, report.after))
     step = None
     with suppress(DocumentError):  # a graph that cannot be read has no causes
