@@ -41,7 +41,7 @@ MAX_MESSAGE = 300
 
 
 def check(signatures: Mapping[Signature, int], facts: Facts) -> None:
-    """Raise UnreadableDocument if a document exceeds a limit; `facts` has the values of all its specs."""
+    """Raise UnreadableDocument if a document exceeds a limit; it has specs of these `signatures` and these `facts`."""
     _limit(len(signatures), MAX_UNLIKE, "has {} specs that differ in more than their hash")
     places = sum(len(signature.versions) * len(signature.stacks) for signature in signatures)
     _limit(places, MAX_PLACES, "has {} versions in stacks")
@@ -325,7 +325,7 @@ class Claim(Struct, frozen=True):
 
 
 class Recognized(Struct, frozen=True):
-    """The documents that were found among some files, by tag and package."""
+    """Which files are documents, and which other files lie where a document would (`replaced`), by (tag, package)."""
 
     documents: Mapping[tuple[str, str], Sequence[str]]  # the path, or several if several files claim to be the document
     replaced: Mapping[tuple[str, str], str]  # the path of a file that is none, where the document would lie
@@ -376,9 +376,9 @@ def recognize(layout: Layout, claims: Mapping[str, Claim | None]) -> Recognized:
 def _replaced(
     documents: Mapping[tuple[str, str], Sequence[str]], others: Iterable[str]
 ) -> Mapping[tuple[str, str], str]:
-    """Return, by tag and package, which of `others` (files that are no documents) lies where the document would lie.
+    """Return, by (tag, package), the one of `others` that lies where the missing document of the package would lie.
 
-    This is where the tag has other documents, such as `docs/v1/*.md`. Only packages that another tag has are sought.
+    `others` are no documents. The tag's documents (`docs/v1/*.md`) show the place; some other tag has the package.
     """
     tags, known = ({place[part] for place in documents} for part in (0, 1))
     if len(tags) < 2 or not others:
@@ -403,7 +403,7 @@ def _without(package: str, path: str) -> str:
 
 
 def no_documents(files: Iterable[tuple[str, bool]], documents: Iterable[str]) -> tuple[Diagnostic, ...]:
-    """Return diagnostics on `files` (path, is it empty?) that are named like the readable `documents` but are none."""
+    """Return diagnostics on `files` (path, is it empty?) that are none, but named like the paths in `documents`."""
     ends = {PurePosixPath(path).suffix for path in documents}
     others = ((PurePosixPath(path), path, is_empty) for path, is_empty in files)
     named = sorted((path, is_empty) for name, path, is_empty in others if name.stem.islower() and name.suffix in ends)

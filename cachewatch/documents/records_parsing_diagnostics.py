@@ -125,7 +125,7 @@ def _records(specs: Specs, forms: Counter[CompilerForm], **more: Any) -> Records
 
 
 def read_records(details: str, known: KnownRecords) -> Records | None:
-    """Return the records in `details` (JSON), using the cache `known`; None if it is not as the generator writes it."""
+    """Return the records in `details` (JSON), using the cache `known`; None if the JSON has an unusual form."""
     if details == "[]":
         return Records(Specs.of({}))
     if not (details.startswith(_OPENING) and details.endswith(_CLOSING)):
@@ -474,7 +474,7 @@ class Problems(msgspec.Struct):
             self.unreadable.append(problem)
 
     def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
-        """Record `message` of `kind` on the later of `documents`, which is compared anyway; do nothing for ""."""
+        """Add a diagnostic on the later of `documents`, which is compared all the same; none if `message` is ""."""
         if message and documents.after is not None:
             diagnostic = Diagnostic(documents.after.path, kind, message, is_loss=False)
             self.by_package.append((documents.package, diagnostic))

@@ -91,7 +91,7 @@ def read_node(data: bytes | msgspec.Raw) -> Node:
 
 
 def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
-    """Return the compiler of `node`, which its record, a dependency or an annotation names; "none" if none does."""
+    """Return the compiler of `node`, or "none"; `lookup` returns name and version of the dependency with a hash."""
     if own := _spelled(node.compiler):
         return own
     provided = [edge for edge in reversed(dependencies) if edge.virtuals]
@@ -174,7 +174,7 @@ def _quoted(text: str) -> str:
 
 
 def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) -> GraphNode:
-    """Return `node`, whose hash is `spec_hash`, as a GraphNode; hashes that begin with one of `shared` stay whole."""
+    """Return `node` as a GraphNode with the hash `spec_hash`. `lookup`: see `compiler_of`; `shared`: see `name_of`."""
     arch = node.arch or Arch("", "", "")
     dependencies = dependencies_of(node)
     compiler = spack.compiler(compiler_of(node, lookup, dependencies))
@@ -193,7 +193,7 @@ def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) 
 
 
 def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> MadeOf:
-    """Return those details of `node` that no document records, and the hashes of its `dependencies`."""
+    """Return two parts: the details of `node` that no document records, and the hashes of its `dependencies`."""
     edges = sorted(dependencies)
     made_of = Ingredients(
         recipe=_text(node.package_hash),
@@ -230,7 +230,7 @@ EncodedIngredients = tuple[bytes, bytes]  # a spec's details that documents lack
 
 
 class _Group(Ingredients, frozen=True, gc=False):
-    """Details that several specs share, and the names of the dependencies of each spec in the order of `uses`."""
+    """Details that several specs share; `specs` has short hashes of dependencies in the order of `uses`, by spec."""
 
     specs: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
@@ -240,7 +240,7 @@ _decode_tag = msgspec.json.Decoder(dict[str, GraphNode]).decode
 
 
 def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) -> EncodedIngredients:
-    """Return `made_of` encoded for `write_package_graph`; hashes that begin with one of `shared` are not shortened."""
+    """Return both parts of `made_of` as JSON, with shortened hashes of dependencies. For `shared`, see `name_of`."""
     ingredients, below = made_of
     return to_json(ingredients), to_json([name_of(spec_hash, shared) for spec_hash in below])
 
@@ -266,7 +266,7 @@ def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
 
 
 def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
-    """Return the specs in `content` (graph.json) by short name or hash. Raises UnreadableDocument if it is invalid."""
+    """Return what `ingredients_of` returns, by (short) hash, from `content` (graph.json). Raises UnreadableDocument."""
     made_of: dict[str, MadeOf] = {}
     with _reading(content, path):
         for group in _decode_groups(content):
