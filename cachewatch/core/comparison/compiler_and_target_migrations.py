@@ -80,7 +80,7 @@ _SAME_VALUES = (MatchKind.REBUILT, MatchKind.UPGRADED, MatchKind.DOWNGRADED)
 
 
 def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]] | None = None) -> Mapping[str, _Held]:
-    """Return the values by stack; `kept` (None: any) has the stacks to read and the versions whose variants count."""
+    """Return the values by stack: of the stacks in `kept`, with variants only of the versions there (None: of all)."""
     members: defaultdict[str, list[tuple[str, str, str, tuple[str, ...]]]] = defaultdict(list)
     for one in signatures:
         for stack in one.stacks if kept is None else kept.keys() & one.stacks:
@@ -120,7 +120,7 @@ def _by_name(values: Iterable[Attribute]) -> Mapping[tuple[Kind, str], Sequence[
 
 
 class ValueChange(Struct, frozen=True, kw_only=True):
-    """A change of values that several packages have in common."""
+    """A change of compilers, systems, targets or variants that several packages have in common."""
 
     kind: StatementKind
     before: tuple[Attribute, ...]

@@ -21,7 +21,7 @@ Hash = TypeVar("Hash", str, bytes | str)
 def in_one_form(
     old: Specs, new: Specs, *, has_hashes: bool, is_compiler_unknown: bool
 ) -> tuple[Specs, Specs, frozenset[str], tuple[str, ...]]:
-    """Return both sides in one form, the kept hashes (of the same spec in both), and those whose records differ.
+    """Return both sides in one form, the hashes that name one spec in both, and those of them whose records differ.
 
     Each version then has one spelling, and each kept hash one signature, except for stacks. `has_hashes`: whether all
     records have hashes; if not, equal records count as kept. `is_compiler_unknown`: whether only one side writes

@@ -165,7 +165,7 @@ def _pair(kind: MatchKind, before: Signature, after: Signature, vanished: BySign
 def _take_nearest(
     kind: MatchKind, vanished: BySignature, new: BySignature, key: Key, values: Callable[[Signature], tuple[str, ...]]
 ) -> Iterator[SpecMatch]:
-    """Yield matches with equal `key`, fewest differing `values` first; subtract matches from `vanished` and `new`."""
+    """Match specs of equal `key`, first those whose `values` differ least; subtract them from `vanished` and `new`."""
 
     def differing(pair: tuple[Signature, Signature]) -> tuple[object, ...]:
         # The order is the same whichever side is first.
@@ -189,7 +189,7 @@ def _take_nearest(
 
 
 def _take_without_compiler(kind: MatchKind, vanished: BySignature, new: BySignature, key: Key) -> Iterator[SpecMatch]:
-    """Yield matches of a spec with and one without a compiler, equal in `key` otherwise; subtract these from both."""
+    """Match specs with and without a compiler, else of equal `key`; subtract the matches from `vanished` and `new`."""
 
     def blind(signature: Signature) -> Hashable:
         return key(replace(signature, compiler=NO_COMPILER))
@@ -407,7 +407,7 @@ def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place,
 
 
 def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]) -> Iterator[SpecMatch]:
-    """Yield the matches; an up- or downgrade becomes a reconfiguration if none of its `places` changed these versions.
+    """Yield `matches`; an up- or downgrade becomes a reconfiguration if no place in `places` changed these versions.
 
     Such specs are only built in another way: every stack that builds them has both versions before and after.
     """
@@ -423,7 +423,7 @@ def judged_by_places(matches: Iterable[SpecMatch], places: Iterable[PlaceChange]
 def seen_in_stacks(
     matches: Iterable[SpecMatch], gone: Unpaired, new: Unpaired, sees: Callable[[str], bool]
 ) -> tuple[tuple[SpecMatch, ...], Unpaired, Unpaired]:
-    """Return the first three arguments; specs that differ only in stacks that `sees` refuses are matched as rebuilt."""
+    """Return (matches, gone, new), in which specs that differ only in stacks `sees` refuses are matched as rebuilt."""
 
     def seen(one: Signature) -> Signature:
         return replace(one, stacks=tuple(filter(sees, one.stacks)))
@@ -507,7 +507,7 @@ def judge_versions(
 def class_of(
     signature: Signature, judged: Mapping[Place, PlaceJudgement], whole: Verdict, *, is_compiler_unknown: bool
 ) -> SpecClass:
-    """Return the class of an unmatched spec, by `judged` places; `whole` is LOST for removed specs, else GAINED."""
+    """Return why a spec has no match, by the `judged` places; `whole` is LOST for removed specs, GAINED for others."""
     is_vanished = whole is Verdict.LOST
     classes = VANISHED_CLASSES if is_vanished else NEW_CLASSES
     no_stack, of_place, of_regraded, of_version, of_combination, of_copies = classes

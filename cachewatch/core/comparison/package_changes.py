@@ -244,7 +244,7 @@ def _prepare(pair: Pair) -> _Prepared | None:
 
 
 def _side(document: Document | None, specs: Specs, own: Specs) -> SpecSide | None:
-    """Return a side of a package with `specs`, of which the other side lacks `own`; None if `document` is None."""
+    """Return the facts of all `specs` of `document`, and its `own` specs, which the other one lacks; None for None."""
     if document is None:
         return None
     return SpecSide(document.facts if specs is document.specs else facts_of(specs.counts), own.counts)
@@ -426,7 +426,7 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
 def _classed_anew(
     change: PackageChange, gone: Sequence[SignatureCount], new: Sequence[SignatureCount], selection: Selection
 ) -> Iterator[tuple[SignatureCount, ...]]:
-    """Yield the tuples `gone` and `new`, in which each spec has the class that it has within `selection`."""
+    """Yield `gone`, then `new`, each spec with the class that follows from the selected stacks and builds alone."""
     sees, unknown = selection.stacks, change.is_compiler_unknown
     touched = frozenset(place for one in (*gone, *new) for place in one.signature.places if sees(place.stack))
     sides = (filter(selection.sees_build, side.counts) for side in (change.specs_before, change.specs_after))
@@ -485,7 +485,7 @@ def _chosen_places(
 def _outside(
     change: PackageChange, before: Iterable[Signature], selection: Selection, lost: PlaceChange | MachineLoss
 ) -> Outside | None:
-    """Return what the place or machine `lost` has that `selection` refuses, or None; `before`: its selected specs."""
+    """Return the builds in `lost` that `selection` refuses, or None; `before` has the earlier specs that it accepts."""
 
     def of_place(specs: Iterable[Signature]) -> list[Signature]:
         own = [one for one in specs if lost.place in one.places]

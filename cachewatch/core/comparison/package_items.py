@@ -266,9 +266,9 @@ class _ItemsReader:
         )
 
     def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
-        """Return the story that `new` replaced `old` with another system or platform in all stacks, or None.
+        """Return the story that `new` replaced `old` on another system or platform in all stacks; None if it did not.
 
-        `own` is a class of removed specs if `old` is being added to the items, and of added specs if `new` is.
+        `own` is the class of the spec that is being added: of `old` if it is a class of removed specs, else of `new`.
         """
         if old is None or new is None or own not in _SYSTEM_CLASSES or old.target != new.target:
             return None
@@ -310,10 +310,10 @@ class _ItemsReader:
         is_prunable: bool = False,
         stacks: Set[str] | None = None,
     ) -> None:
-        """Add `counts` specs that were `before` and are `after` (None: not in this state), and their `kinds` of change.
+        """Add `counts` of specs, whose signatures are `before` and `after` (None: not in this state), to an item.
 
-        `otherwise` is their story if none of their places has one, and `stacks` has the stacks of this story (None:
-        all). For `is_again` and `is_prunable`, see Items.
+        `kinds` are their kinds of change. `otherwise` is their story if none of their places has one, and `stacks` has
+        the stacks of this story (None: all). For `is_again` and `is_prunable`, see Items.
         """
         built_for = (_built_for(before), _built_for(after), otherwise.is_system)
         known = self._known_items.get(built_for)
@@ -345,7 +345,7 @@ class _ItemsReader:
                     total.kinds.add(kind)
 
     def _even(self, signature: Signature | None, stacks: Set[str]) -> frozenset[str]:
-        """Return those of `stacks` whose number of builds with `signature` (stacks aside) did not change."""
+        """Return those of `stacks` that have as many builds as before that equal `signature` in all but stacks."""
         alike = signature and replace(signature, stacks=())
         return frozenset(stack for stack in stacks if self._more_copies[alike, stack] == 0)
 
@@ -665,13 +665,13 @@ class _ItemsReader:
         return tuple(value for value in values if value in has["variants"] or value in has["compilers"])
 
     def _builds_in(self, signature: Signature, *, is_before: bool) -> Set[Signature]:
-        """Return builds (without stacks) of its versions that the places of `signature` have or had (`is_before`)."""
+        """Return earlier (`is_before`) or later builds, without stacks, of the versions and places of `signature`."""
         side = self._change.specs_before if is_before else self._change.specs_after
         alike = (one for one in side.counts if one.versions == signature.versions)
         return {replace(one, stacks=()) for one in alike if not one.places.isdisjoint(signature.places)}
 
     def _changed_part(self, signature: Signature, *, is_before: bool) -> Signature:
-        """Return `signature` with only the stacks that lack its values in the other state (all if all or none do)."""
+        """Return `signature` with only the stacks that lack its values in the other state; all if all or none do."""
         if self._configuration(signature, is_before=is_before)[0]:
             return signature
         lacking: defaultdict[Hashable, list[str]] = defaultdict(list)
@@ -702,11 +702,11 @@ class _ItemsReader:
         )
 
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the compiler, system and variants of a spec that its places lack in the other state, and replacements.
+        """Return the values of a spec that its places lack in the other state, and the values that replaced them.
 
-        If `is_before`, the spec is of the earlier state. Replacements are compilers and variants of the same version
-        that its places have only in the other state; there are none if the system differs. If there are some, only
-        what they replaced is returned.
+        Values are compilers, systems and variants. If `is_before`, the spec is of the earlier state. Replacements are
+        compilers and variants of the same version that its places have only in the other state; there are none if the
+        system differs. If there are some, only what they replaced is returned.
         """
         others = self._others(signature.target, signature.stacks, is_before=is_before)
         key = (signature.target, signature.stacks, signature.versions)
@@ -736,10 +736,10 @@ class _ItemsReader:
         *,
         is_before: bool,
     ) -> Facts:
-        """Return the facts of specs in selected ones of `stacks`: of later specs if `is_before`, else of earlier ones.
+        """Return the facts of specs in the other state: in the later one if `is_before`, else in the earlier one.
 
-        Callers compare these with a spec, of the earlier state if `is_before`. For `target` and `versions`, None means
-        any; for `stacks`, None means all, also unselected ones, and specs without a stack.
+        Only specs with this `target`, these `versions` (None: any) and a selected one of `stacks` count. If `stacks` is
+        None, all stacks do, also unselected ones, and specs without a stack.
         """
         key = (target, stacks, versions, is_before)
         if key not in self._found_others:
@@ -759,7 +759,7 @@ def _systems_beside(gained: PlaceChange, others: Set[str]) -> tuple[str, ...]:
 
 
 def _target_of(gained: PlaceChange, lost: PlaceChange) -> str:
-    """Return the target of `gained`, with its systems if none of these is one of `lost`: `zen4 (rhel9)`."""
+    """Return the target of `gained`; if `lost` has none of its operating systems, with these: `zen4 (rhel9)`."""
     systems = ", ".join(_systems_beside(gained, {machine.os for machine in lost.machines}))
     return f"{gained.target} ({systems})" if systems else gained.target
 

@@ -113,7 +113,7 @@ CompareRenamed = Callable[[NewNames, Set[str], Selection], Iterable[Renamed]]
 
 
 def compare_renamed(pairs: Iterable[Pair], names: NewNames, selection: Selection, *, is_pruned: bool) -> list[Renamed]:
-    """Compare `pairs` with new names of stacks in both states (`names` has these by old names), except new packages."""
+    """Compare `pairs`, except new packages, with new names of stacks in both states; `names` has them by old names."""
     found = []
     for pair in pairs:
         if pair.before is None:
@@ -193,7 +193,7 @@ def _is_rebuilt(one: Items) -> bool:
 
 
 def _losses(losses: Iterable[OwnedLoss], change: PackageChange, old: Mapping[Place, Place]) -> Iterator[OwnedLoss]:
-    """Yield `losses` with their old places, then the other old places in `old`, which has the new place of each."""
+    """Yield `losses`, each with its old places, then old places that lost nothing; `old` maps old places to new."""
     for one in losses:
         yield replace(one, was=tuple(place for place, new in old.items() if new == one.place))
     verdicts = {one.place: one.verdict for one in change.places}

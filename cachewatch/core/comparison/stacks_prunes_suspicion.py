@@ -153,7 +153,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return {old: new for one in self.merges for old, new in one.new_names.items()}
 
     def under_new_names(self, items: Sequence[Items], selection: Selection | None = None) -> Sequence[Items]:
-        """Return `items` of `selection` (None: of all); those of packages in renamed stacks under the new names."""
+        """Return `items`; for packages in renamed stacks, those of `selection` (None: all) under the new names."""
         renamed: Mapping[str, tuple[Items, ...] | None] = self.renamed
         if renamed and selection and not selection.takes_all_specs:
             sees = selection.stacks
