@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class BuildCache(Struct, frozen=True, kw_only=True):
-    """A live build cache, or one `tag` of a catalogue of build caches."""
+    """A live build cache, or one `tag` of a catalogue of build caches; `view` names an index, "" the usual one."""
 
     address: str  # a folder, or an address that begins with https:// or oci://
     tag: str = "develop"

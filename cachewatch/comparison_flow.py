@@ -97,7 +97,7 @@ def changesets(
 def _batches(
     documents: Documents, readers: Readers, work: Callable[[Iterable[Read]], Batch], jobs: int, progress: Progress
 ) -> Iterator[Batch]:
-    """Yield the result of `work` on each batch of about 4 MiB. If `jobs` > 1, processes that reopen `readers` work."""
+    """Yield the result of `work` on each batch (4 MiB or more) of `documents`; `jobs` processes work if `jobs` > 1."""
 
     def make_work() -> Callable[[Documents], Batch]:
         own = readers.reopened() if jobs > 1 else readers
@@ -122,7 +122,7 @@ def _compare_batch(
     others: frozenset[str],
     contents: Iterable[Read],  # pairs of documents with their contents
 ) -> Batch:
-    """Compare documents; return the tally and the collected changes. Packages in `others` are not selected.
+    """Compare documents; return the tally, and what the collector kept. `others` are packages that are not selected.
 
     `is_pruned` says whether the tag is one from which specs that no stack builds are pruned.
     """
@@ -254,10 +254,10 @@ def statements_on(
     selection: Selection,
     takes: Callable[[str], bool],
 ) -> tuple[tuple[Statement, ...], tuple[Any, ...], Mapping[str, frozenset[Kind]]]:
-    """Return all statements on the selected part of a tag, the collected held packages, and kinds by package.
+    """Return statements on the selected part of a tag, what was collected of held packages, and kinds by package.
 
-    Held packages (in `tally.held`) with a selected kind are collected, and counted in `tally`. Kinds are returned for
-    all held ones and for packages of renamed stacks, under the new names. `takes` tells whether a package is selected.
+    The second has packages of `tally.held` with a selected kind; they are also counted in `tally`. The third has kinds
+    of all held packages and, by the new names, of those in renamed stacks. `takes` tells whether a package is selected.
     """
     selected: Sequence[Items] = tally.seen.items if tally.selected is None else tally.selected
     part = None
@@ -285,7 +285,7 @@ def statements_on(
 
 
 def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judgement:
-    """Judge the whole tag by `tally`, selected or not; if `is_counted`, also count specs of statements on the tag."""
+    """Judge the whole tag, whatever is selected; if `is_counted`, also count the specs of statements on the tag."""
     comparison, pair, *_ = compared
     lost, gained = tally.seen.moved_stacks()
     before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
@@ -305,7 +305,7 @@ def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judg
 def _compare_renamed(
     compared: ComparedPair, names: NewNames, packages: Set[str], selection: Selection
 ) -> Iterator[Renamed]:
-    """Read `packages` again; yield their comparison under the new `names` of stacks, for the specs in `selection`."""
+    """Read `packages` again; yield their comparison for `selection` with new `names` of stacks (by their old names)."""
     comparison, pair, isolation, *_ = compared
     documents = [one for one in pair.difference.all_documents if one.package in packages]
     work = partial(_renamed, names, selection, tag_names.is_mutable(pair.after.tag))

@@ -126,7 +126,7 @@ def read_lock(data: bytes, name: str) -> Environment:
 
 
 def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
-    """Return the graph of the lock file at, in or beside `path`: a lock file, folder or manifest. Raises UsageError."""
+    """Return the graph of the lock file at, in or by `path`. Raises UsageError. `folders`: see `open_environment`."""
     path = path.with_name(LOCK_FILE) if path.suffix in (".yaml", ".yml") else path
     path = path / LOCK_FILE if path.is_dir() else path
     lock, nodes, roots = _parts(_read(path, folders, "a spack.lock or its folder"), str(path))
@@ -241,7 +241,7 @@ class CacheContents(Struct, frozen=True):
 
 
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
-    """Return the specs of `packages` in `opened` at `revision` (or REVISION:TAG); the result calls it `repository`."""
+    """Return the specs of `packages` at `revision` (or REVISION:TAG) of `opened`, which messages call `repository`."""
     found = resolve(opened, revision)
     return listed(list_revision(opened, found, packages.__contains__), repository)
 
@@ -290,9 +290,9 @@ def cover_both(
 ) -> tuple[Coverage, Coverage]:
     """Return two coverages of `environment`: by the tags `before` together, and by the tags `after` together.
 
-    `before` has exceptions, by tag and package: packages in `bases` are read at these earlier revisions, and documents
-    in `restored` replace those of the revision. If a document cannot be read, what the other state has for its
-    package counts for both, so that nothing is lost or gained.
+    In `before`, packages in `bases` are read at these earlier revisions, and documents in `restored` replace others;
+    both are by tag and package. What the other state has counts for a package whose document cannot be read, so that
+    nothing is lost or gained.
     """
     old, new = _SideState(), _SideState()
     places: _Places = {}
@@ -328,7 +328,7 @@ _Question = tuple[Environment, Blob, Content]  # one document, and the part of t
 
 
 def _contents_read(reader: GitReader, environment: Environment, places: _Places, isolation: Isolation) -> None:
-    """Read each document in `places` once; note in all states that have it what it has for needs of `environment`."""
+    """Read each document in `places` once; add what it has for `environment` to each state that has the document."""
     by_package = grouped((need.package, need) for need in environment.needs)
     blobs = [blob for blob, _ in places.values()]
     questions = (
@@ -347,7 +347,7 @@ def _contents_read(reader: GitReader, environment: Environment, places: _Places,
 
 
 def _answers(questions: Sequence[_Question]) -> list[_Answer | None]:
-    """Return, for each of `questions`, what its document has for the needed binaries; None if it is unreadable."""
+    """Return, for each question, what its document has for needs, by whether specs are pruned; None if unreadable."""
     answers: list[_Answer | None] = []
     for needed, blob, content in questions:
         document = parse_side(blob, content, KnownRecords())

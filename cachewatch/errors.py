@@ -122,7 +122,7 @@ class AnotherInstance(CachewatchError):
 
 @contextmanager
 def explained(kind: type[CachewatchError], what: str, remedy: str = "") -> Iterator[None]:
-    """Raise an error of `kind` if the block raises an OSError: its reason stands between `what` and the `remedy`."""
+    """Turn an OSError of the block into an error of `kind`, whose message is `what`, the reason and the `remedy`."""
     try:
         yield
     except OSError as error:
