@@ -140,7 +140,7 @@ def lifted(actions: Iterable[Action], known: Known) -> tuple[tuple[str, str], ..
 def replaced_versions(
     tag: str, statements: Collection[Statement], *, is_wait_over: bool
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield old versions (`hdf5 1.14.5`) of which upgraded or pruned places of `tag` have no specs any more.
+    """Yield old versions (`hdf5 1.14.5`) that upgraded or pruned places of `tag` do not have any more.
 
     Each comes with the stacks of these places, or with no stacks if no others have the package. Versions of a package
     that was lost and is back are left out, unless readers had to wait until now (`is_wait_over`).
@@ -254,9 +254,9 @@ def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[
 
 
 def joined(tasks: Iterable[Action], asked: Iterable[Action] = ()) -> Iterator[Action]:
-    """Yield `tasks`, joined if they differ only in packages.
+    """Yield `tasks`, of which those that differ only in packages are joined into one.
 
-    The `others` of a joined action are packages that only `asked`, the actions as they were before, still have.
+    `asked` are the actions as they were before; packages that only these still have become `others` of a joined action.
     """
 
     def apart(one: Action) -> Action:
@@ -314,7 +314,7 @@ def while_waiting(
 
 
 def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag], *, is_new: bool) -> Iterator[Action]:
-    """Yield actions on binaries in `own` of which the cache has less than it had; `is_new`: since the last digest."""
+    """Yield actions on binaries of `own` that the cache lost: those newly worse if `is_new`, else only the others."""
     if own is None:
         return
     source, tag = (tags[0].source, tags[0].tag) if len(tags) == 1 else ("", "")
@@ -454,7 +454,7 @@ def needs_of(
 
 
 def _older_in(package: str, version: str, systems: Iterable[tuple[str, str, Place]]) -> dict[Need, None]:
-    """Return, as keys, needs for `version` of `package`, one for each platform, system and place in `systems`."""
+    """Return needs for `version` of `package`, one for each (platform, system, place) in `systems`, as dict keys."""
     return dict.fromkeys(
         Need(package=package, version=version, platform=on, os=os, target=place.target, stack=place.stack)
         for on, os, place in sorted(systems)

@@ -173,7 +173,7 @@ class CoverageChange(Struct, frozen=True):
 
 
 def cover(environment: Environment, holdings: Holdings, *, is_pruned: bool = True) -> Coverage:
-    """Return what a cache has for each need of `environment`; `holdings` are the specs of the cache.
+    """Return what a cache has for each need of `environment`; `holdings` has the specs of the cache, by package.
 
     `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
     """

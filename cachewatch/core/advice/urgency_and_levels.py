@@ -246,7 +246,7 @@ def _with_home(asked: Requirement, needs: Sequence[Need], kept: Mapping[Need, Ho
 
 
 def _order(action: Action) -> tuple[object, ...]:
-    """Return a key that sorts actions by verb; then new ones first, those to copy builds first; then by cause, day."""
+    """Return a key that sorts actions by verb; of one verb, new ones first, then those to copy; then by cause, day."""
     is_open = action.verb is Verb.LOOK and bool(action.since)
     cause = _CAUSES.index(action.because)
     return (_VERBS.index(action.verb), is_open, not action.is_copy, cause, action.since)

@@ -204,7 +204,7 @@ class Action(Struct, frozen=True, kw_only=True):
         return self.names or (self.name,)
 
     def covers(self, task: "Action") -> bool:
-        """Tell whether this action also asks for all that `task` asked for, for at least its machines or stacks."""
+        """Tell whether this action also asks for all that `task` asked for, on all machines or stacks of `task`."""
         if self.because not in PLACED:
             return self.source == task.source and not {*self.subjects}.isdisjoint(task.subjects)
         # What became older and then went, or is back in an older version, is required anew.

@@ -59,7 +59,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
         return self.last.revision
 
     def missing(self, stream: str) -> tuple[str, ...]:
-        """Return packages not yet reported as back by the regular, or by the urgent, digests: those of `stream`."""
+        """Return the packages that the digests of `stream` (regular or urgent ones) have not yet reported as back."""
         told = frozenset(dict(self.back).get(stream, ()))
         return tuple(package for package in self.packages if package not in told)
 
@@ -109,7 +109,7 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
         return f"action regular {self.source} {self.verb} {self.subject}"  # by this word, states know it
 
     def is_repeated(self, now: datetime) -> bool:
-        """Tell whether digests still repeat the action at `now`: for 28 days or, if lasting, as long as it is open."""
+        """Tell whether digests repeat the action at `now`: for 28 days; always if on lock files or versions."""
         is_lasting = self.task is not None and (self.task.is_requirement or self.task.because in LOCK_FILES)
         return is_lasting or self.last_repeated >= now - A_MONTH
 
@@ -205,7 +205,7 @@ class Remembered(Struct, frozen=True):
         return tuple(one for one in self.facts if isinstance(one, OpenAction))
 
     def repeats_advice(self, still_open: Iterable[Action], now: datetime) -> bool:
-        """Tell whether `still_open` has lasting advice, last given 28 days before `now` or earlier."""
+        """Tell whether `still_open` has a verb of _LASTING, and no such action was repeated in 28 days before `now`."""
         said = [each.last_repeated for each in self.actions if each.verb in _LASTING]
         return bool(said) and any(each.verb in _LASTING for each in still_open) and max(said) <= now - A_MONTH
 
@@ -257,5 +257,5 @@ def series_or_tag(tag: str) -> str:
 
 
 def merged(known: Memory | None, later: Memory) -> Memory:
-    """Return the fact to store when `later` is learned; `known` is the stored fact with its key, or None."""
+    """Return the fact to store when `later` is learned; `known` is the stored fact with the same key, or None."""
     return known.joined(later) if isinstance(known, Departure) and isinstance(later, Departure) else later
