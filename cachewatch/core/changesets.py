@@ -184,7 +184,7 @@ class Tally(Struct):
     held: list[tuple[str, frozenset[Kind], "Batch"]] = field(default_factory=list)
 
     def note(self, change: PackageChange, items: Sequence[Items]) -> None:
-        """Record `change`, of a selected package, reported or not; store its `items` unless everything is selected."""
+        """Record `change`, of a selected package, even if not reported; store its `items` unless all is selected."""
         self.kinds |= change.kinds
         self.before += change.counts.before
         if self.selected is not None:
@@ -264,7 +264,7 @@ class ListCollector:
 
 
 def no_part(change: PackageChange) -> None:
-    """Return nothing, for formats that show only statements, which are made from the Tally."""
+    """Return None: formats that show only statements, which are made from the Tally, keep no part of a package."""
 
 
 NoCollector = partial(ListCollector, no_part)
@@ -353,7 +353,7 @@ class Changeset(Struct, dict=True, eq=False):
     explain: Callable[[], Sequence[Explanation]] | None = None  # explains rebuilt specs, if requested
 
     def collected(self) -> Iterator[Any]:
-        """Compare packages in batches; yield the collected parts of each; packages that had to wait are last."""
+        """Compare packages in batches; yield what each batch collected, then the same of packages held to the end."""
         for tally, collected in self._batches:
             self.tally.join(tally)
             yield self._convert(collected)

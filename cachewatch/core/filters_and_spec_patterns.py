@@ -53,7 +53,7 @@ def kinds_named(word: str) -> frozenset[Kind]:
 
 
 def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:
-    """Return the kinds that `words` such as `all`, `-compiler` choose; they change DEFAULT if the first has a sign."""
+    """Return the kinds that `words` choose, as in `all -compiler`; if the first has a sign, they change DEFAULT."""
     words = tuple(words)
     chosen = DEFAULT if not words or words[0].startswith(("+", "-")) else frozenset()
     for word in words:
@@ -260,9 +260,9 @@ def spec_texts(words: Iterable[str]) -> list[str]:
 
 
 class SpecCondition(Struct, frozen=True):
-    """A condition of a spec filter: the function `test`.
+    """A condition of a spec filter; `test` tells whether a spec with this hash and signature meets the condition.
 
-    Messages name the attribute `what` that it is about; `values` returns what a signature has of that attribute.
+    `what` is the attribute that the condition is about, for messages; `values` returns a signature's values of it.
     """
 
     what: str
@@ -312,7 +312,7 @@ class SpecPattern:
 
 
 def _compiler_condition(part: re.Match[str], text: str) -> tuple[int, SpecCondition]:
-    """Return, for the compiler in `part`, the lowest index of its languages in LANGUAGES, and a condition on it."""
+    """Return two parts for the compiler in `part`: the lowest index of its languages in LANGUAGES, and a condition."""
     languages = (part["languages"] or "c").split(",")
     if not set(languages) <= set(LANGUAGES):
         raise UsageError(

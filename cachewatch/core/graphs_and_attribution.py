@@ -24,7 +24,7 @@ def shared_names(hashes: Iterable[str]) -> frozenset[str]:
 
 
 def name_of(spec_hash: str, shared: Set[str] = frozenset()) -> str:
-    """Return the shortened hash by which dependents refer to a spec, or the whole one if `shared` has the shortened."""
+    """Return the shortened hash by which dependents refer to a spec, or the whole one if `shared` has the short one."""
     name = spec_hash[:NAME_LETTERS]
     return spec_hash if name in shared else name
 
@@ -112,7 +112,7 @@ class Nodes:
 
 
 def by_name(nodes: Mapping[str, GraphNode]) -> Mapping[str, GraphNode]:
-    """Return `nodes`, which has specs by hash, with shortened hashes as more keys where these are unique."""
+    """Return `nodes` (specs by hash) with more keys: the shortened hashes, where these are unique."""
     shared = shared_names(nodes)
     return {name_of(spec_hash, shared): node for spec_hash, node in nodes.items()} | dict(nodes)
 
@@ -227,7 +227,7 @@ def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
 def assign(counts: Mapping[frozenset[Cause], int]) -> Mapping[frozenset[Cause], Cause]:
     """Choose one cause for each set of causes; `counts` has the number of specs with each set.
 
-    The cause of most specs is chosen for all its sets, then the cause of most remaining specs, and so on; WEAKEST last.
+    First the cause with most specs is chosen, for all sets that have it; then that with most of the rest; WEAKEST last.
     """
     sets: defaultdict[Cause, list[frozenset[Cause]]] = defaultdict(list)
     sizes: Counter[Cause] = Counter()

@@ -265,7 +265,7 @@ class Specs(Mapping[str, Signature]):
         return cls(frozenset(signatures), Counter(signatures.values()), signatures.items())
 
     def by_record(self) -> "Specs":
-        """Return the same specs by keys made of their signatures; a number tells equal signatures apart."""
+        """Return the same specs under other keys: the signature, and a number that tells equal signatures apart."""
         numbers: Counter[Signature] = Counter()
         signatures = {}
         for signature in self.values():

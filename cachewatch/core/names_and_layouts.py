@@ -172,7 +172,7 @@ ANYWHERE = Layout()  # if the user names none
 
 
 def not_compared(what: str) -> str:
-    """Return a message that documents outside `_cache/` are not compared; `what` counts them: "2 are "."""
+    """Return the message that documents outside `_cache/` are not compared; it begins with `what`, such as "2 are "."""
     return f"{what}not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
 
 

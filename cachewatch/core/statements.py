@@ -159,7 +159,7 @@ class _Assignment:
                         yield head
 
     def _story(self, items: Items) -> Story:
-        """Return the first story of `items` that no removed or new stack explains; else the last, as of copies."""
+        """Return the first story of `items` that no removed or new stack explains, else the last, as one on copies."""
         told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self.new_stacks(items)}
         for story in items.stories:
             if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
@@ -242,7 +242,7 @@ def _add_renamings(items: Iterable[Items], taken_by: defaultdict[_Head, _Taken],
 def _add_gained(
     gained: Iterable[tuple[Items, Story]], taken_by: defaultdict[_Head, _Taken], assignment: _Assignment
 ) -> None:
-    """Extend the statement on gained places by those of `gained` that it lacks; other statements count their specs."""
+    """Add places in `gained` to the statement on gained places if it lacks them; other statements count their specs."""
     head = _Head(StatementKind.PLACE_GAINED)
     told = (
         {(items.package, place) for items, story in taken_by[head].items for place in story.places}
@@ -277,7 +277,7 @@ def _count_also_elsewhere(items: Iterable[Items], taken_by: Mapping[_Head, _Take
 
 
 def counted(items: Sequence[Items], judgement: Judgement, tag: str) -> Judgement:
-    """Return `judgement` with the numbers of specs in `items` that belong to prunes and to statements on the tag."""
+    """Return `judgement` with `counts` (specs of each statement on the tag) and `pruned` (specs, by package)."""
     counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
     pruned = Counter[str]()
     assignment = _Assignment(judgement, tag)
@@ -444,7 +444,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
 
 
 def _with_other_changes(line: Line, members: Iterable[Items], assignment: _Assignment) -> Line:
-    """Return `line`, of an up- or downgrade, with other changes of its `members`: values, and other versions."""
+    """Return the up- or downgrade `line` with other changes of its `members`: compilers, variants, other versions."""
     stacks = {place.stack for place in line.story.places}
     widespread = assignment.values_of(line.package, stacks)
     having: defaultdict[str, set[str]] = defaultdict(set)
@@ -544,7 +544,7 @@ def of_kinds(statements: Iterable[Statement], wants: Wants) -> tuple[Statement, 
 
 
 def is_wanted(one: Statement | Line, wants: Wants) -> bool:
-    """Tell whether `wants` accepts a statement or line by all of its kinds, and by those that its title names."""
+    """Tell whether `wants` accepts a statement or line; `wants` gets all its kinds, and those that its title names."""
     kind = one.kind if isinstance(one, Statement) else one.story.kind
     own = {kind, *(GROUPS["lost"] if kind in (StatementKind.PACKAGE_REMOVED, *LOSSES) else ())}
     return bool(wants(one.kinds, one.kinds & own))
@@ -565,7 +565,7 @@ def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None
 def select_statements(
     statements: Iterable[Statement], wants_line: WantsLine, wants: Wants
 ) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
-    """Return selected statements and the rest; `wants` selects those about the tag, `wants_line` lines of others."""
+    """Return selected statements and the rest; `wants` selects statements on the tag, `wants_line` lines of others."""
     shown: list[Statement] = []
     rest: list[Statement] = []
     for statement in statements:
@@ -622,7 +622,7 @@ def _without(packages: Iterable[str], silenced: Set[str]) -> tuple[str, ...]:
 
 
 class RebuiltSpecs(Struct, frozen=True, kw_only=True):
-    """Rebuilt specs of one package whose signature and causes are the same."""
+    """Rebuilt specs of one package with equal signatures and causes; `is_beside`: they are additional copies."""
 
     package: str
     signature: Signature

@@ -244,7 +244,7 @@ def _prepare(pair: Pair) -> _Prepared | None:
 
 
 def _side(document: Document | None, specs: Specs, own: Specs) -> SpecSide | None:
-    """Return the facts of all `specs` of `document`, and its `own` specs, which the other one lacks; None for None."""
+    """Return the facts of all `specs`, and the `own` ones, which the other side lacks; None if `document` is None."""
     if document is None:
         return None
     return SpecSide(document.facts if specs is document.specs else facts_of(specs.counts), own.counts)
@@ -485,7 +485,7 @@ def _chosen_places(
 def _outside(
     change: PackageChange, before: Iterable[Signature], selection: Selection, lost: PlaceChange | MachineLoss
 ) -> Outside | None:
-    """Return the builds in `lost` that `selection` refuses, or None; `before` has the earlier specs that it accepts."""
+    """Return builds in `lost` that `selection` refuses, or None; `before` has the earlier specs that are selected."""
 
     def of_place(specs: Iterable[Signature]) -> list[Signature]:
         own = [one for one in specs if lost.place in one.places]
