@@ -222,8 +222,9 @@ class Git(git.Git):
     ) -> None:
         """Prepare to run git in `working_dir` (None: the current folder) on the repository `git_dir`.
 
-        If `git_dir` is "", git looks for the repository of `working_dir`. Messages call the repository `what`; "" means
-        its path. `settings` are further pairs of git's configuration.
+        If `git_dir` is "", git looks for the repository of `working_dir`. Messages call the repository `what` ("": its
+        path). `settings`: more configuration of git. `guarded`: limit what git uses, and end git together with this
+        process.
         """
         super().__init__(working_dir and Path(working_dir))  # of a text, GitPython expands variables
         self.git_dir, self.what = str(git_dir), what or str(git_dir or working_dir)

@@ -199,7 +199,7 @@ class Remote:
         *,
         hold: Callable[[], AbstractContextManager[Any]] = nullcontext,  # makes a context in which a group is fetched
     ) -> None:
-        """Fetch those of the objects `ids` that the partial clone `folder` lacks, in large groups."""
+        """Fetch those of the objects `ids` that the partial clone `folder` lacks, each group in a `hold()` block."""
         # Each once, and in order, since versions of one document compress well together.
         wanted = dict.fromkeys(ids) if upkeep.is_partial(folder) else {}
         listing = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered"]
@@ -277,13 +277,13 @@ _REFSPECS = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
 
 
 def open_clone(address: str, layout: Layout = ANYWHERE, report: Report | None = None) -> Repository:
-    """Open the clone of `address` that commands keep; contents that it lacks are fetched when they are read."""
+    """Open the clone of `address` that commands keep; reads fetch missing contents. `report` gets git's messages."""
     remote, folder = Remote(address, seconds=_COMMAND_SECONDS, report=report), clone_folder(address)
     return Repository(folder, layout, is_ours=True, obtain=partial(remote.fetch_absent, folder))
 
 
 def open_repository(address: str, *, report: Report | None = None, layout: Layout = ANYWHERE) -> Repository:
-    """Open the repository at the path `address`; if that is a URL, first make or update a clone, and open it."""
+    """Open the repository at `address`; for a URL, first make or update a clone. `report` gets git's messages."""
     if not is_url(address):
         return Repository(Path(address), layout)
     remote, folder = Remote(address, seconds=_COMMAND_SECONDS, report=report), clone_folder(address)

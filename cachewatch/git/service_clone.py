@@ -179,7 +179,7 @@ class ServiceClone:
         return Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
 
     def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
-        """Fetch the branch of `tip` into `folder` until it is up to date, and point HEAD at it; return its new tip."""
+        """Fetch the branch of `tip` into `folder` until that is up to date; point HEAD at its new tip; return this."""
         is_partial = not remote.is_path or upkeep.is_partial(folder)
         for _ in range(_ATTEMPTS + 1):
             ref = f"refs/heads/{tip.branch}"

@@ -38,7 +38,7 @@ Bases = Mapping[str, Mapping[str, Revision]]
 
 
 class RestoredDocument(Struct, frozen=True):
-    """An earlier document of a package, to which places that were lost and are back are added as last reported."""
+    """The earlier document of a package, with places added, as last reported, that were lost and are back."""
 
     blob: Blob  # names no object in git
     content: bytes
@@ -266,7 +266,7 @@ def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping
 def _rebased(
     repository: Repository, difference: Difference, bases: Bases, restored: Restored, after: TagState
 ) -> Difference:
-    """Return `difference` with earlier documents replaced by `bases` and `restored`; `after` is the later state."""
+    """Return `difference`, whose later state is `after`, with documents of `bases` and `restored` as earlier ones."""
     replaced: dict[str, Revision | RestoredDocument] = {**bases.get(after.tag, {}), **restored.get(after.tag, {})}
     unreadable = [each for each in difference.unreadable if each.package not in replaced]
     documents = {pair.package: pair for pair in difference.all_documents if pair.package not in replaced}
@@ -323,7 +323,7 @@ def read_documents(
     progress: Callable[[int], None] = lambda _: None,  # gets the size of each document in bytes
     may_have: Callable[[bytes], bool] = lambda _: True,  # gets the bytes of each document
 ) -> Iterator[Document | Diagnostic]:
-    """Yield each document, or a diagnostic if it is unreadable; skip documents whose bytes `may_have` rejects."""
+    """Yield diagnostics of `listing`, then each document whose bytes `may_have` accepts, or why it is unreadable."""
     yield from listing.diagnostics
     known, blobs = KnownRecords(), listing.blobs.values()
     for (package, blob), content in zip(listing.blobs.items(), listing.reader.read(blobs), strict=True):
@@ -342,7 +342,7 @@ def last_readable(
 ) -> Revision | None:
     """Return the last revision up to `revision` where the document of `package` is readable or absent; None if none is.
 
-    `later` is the id of the commit with which it will be compared; `isolation` is where documents are read.
+    `later` is the id of the commit to compare the document with; `isolation` is where documents are read.
     """
     tag = revision.tag or DEFAULT_TAG
     document = document_in(repository, revision.commit, tag, package, [later])

@@ -331,8 +331,8 @@ def _has_document(repository: Repository, tree: str, depth: int) -> bool:
 def catalogue_of(repository: Repository, commit: str, others: Collection[str] = ()) -> str | None:
     """Return the id of the catalogue's tree in `commit` (with a folder for each tag); None if it has no documents.
 
-    If only the commits `others` have a document, its file may be none any more, or may be a link or a module now. Such
-    a document counts as unreadable, not as removed.
+    A document that only the commits `others` have may be a file here that is no document any more, a link or a module;
+    then it counts as unreadable, not as removed.
     """
     if (tree := stored_catalogue(repository, commit)) is not None:
         return tree  # where a file is a document by its name
