@@ -69,7 +69,7 @@ def _file_of(repository: "Repository", name: str) -> Listing | None:
 
 
 def _list_revision(repository: "Repository", name: str, others: list[Listing], wanted_tag: Wanted) -> list[Listing]:
-    """Return listings of revision `name`: of the tag it names, else the only one of `others`, else all wanted tags."""
+    """Return listings of revision `name`: of its tag, else of the only tag of the side `others`, else of wanted."""
     from cachewatch.git.revision_names_and_times import resolve  # noqa: PLC0415  as above
     from cachewatch.git.tags_and_documents import list_revision, tags_of  # noqa: PLC0415  as above
 
@@ -93,7 +93,7 @@ def _list_revision(repository: "Repository", name: str, others: list[Listing], w
 
 
 def _match(old: list[Listing], new: list[Listing], wanted_tag: Wanted) -> list[tuple[Listing, Listing]]:
-    """Return pairs of `old` and `new` listings, by wanted tag or as the only two. Raises UsageError if none match."""
+    """Return pairs of `old` and `new` listings, of each wanted tag or the only two. Raises UsageError if none match."""
     old, new = folders.with_unread(old, new), folders.with_unread(new, old)
     if len(old) == 1 and len(new) == 1:
         pair = old[0], new[0]

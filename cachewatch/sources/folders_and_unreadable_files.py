@@ -241,7 +241,7 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
 
 
 def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
-    """Return `mine` plus documents of `theirs` that unreadable files of `mine` may be; none counts as removed."""
+    """Return `mine` plus documents of `theirs` that unreadable files of `mine` may be; else these seem removed."""
     others = mine[0].others
     if not others:
         return mine
