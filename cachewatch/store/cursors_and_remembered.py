@@ -125,7 +125,7 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
 
 
 def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:
-    """Store `found` as the unreadable documents at `where` (stream, tag); tell other streams which are readable now."""
+    """Store `found` as unreadable at `where` (stream, tag); for other streams, mark documents now readable as such."""
     known = {row.package: row.noted_at for row in connection.execute(select(unread).filter_by(**where))}
     connection.execute(delete(unread).filter_by(**where))
     for each in found:

@@ -225,7 +225,7 @@ def note(connection: Connection, delivery: int, event: str, said: str, now: date
 
 
 def requeue(connection: Connection, number: int, due: datetime, now: datetime) -> None:
-    """Queue delivery `number` again for `due`, since its sender ended; a late result counts until the next claim."""
+    """Queue delivery `number`, whose sender ended, again for `due`; a late result counts until it is claimed anew."""
     values = {"state": DeliveryState.QUEUED, "may_have_arrived": True, "due": due}
     connection.execute(update(deliveries).filter_by(id=number).values(**values))
     note(connection, number, "interrupted", "it may have arrived: the sender ended before the reply", now)
@@ -370,7 +370,7 @@ def failed_since(connection: Connection, since: datetime) -> tuple[int, int]:
 
 
 def refusals(connection: Connection, channel: str, target: str) -> list[datetime]:
-    """Return when `target` last refused each digest that it refused since it last accepted one."""
+    """Return, for each digest that `target` refused after it last accepted one, when it last refused this digest."""
     of_target = deliveries.c.channel == channel, deliveries.c.target == target
     accepted = select(func.max(deliveries.c.settled_at)).where(*of_target, deliveries.c.state == DeliveryState.SENT)
     last_accepted = connection.execute(accepted).scalar()

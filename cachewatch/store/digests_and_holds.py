@@ -182,7 +182,7 @@ def _advances(row: Row[Any]) -> tuple[Advance, ...]:
 
 
 def _decoded(row: Row[Any], what: str, stored: bytes, part: slice, decode: Callable[[bytes], _Value]) -> _Value:
-    """Return `decode(stored)`. Raises DamagedRow, naming `what`, if that fails or `row.checksum[part]` differs."""
+    """Return `decode(stored)`. Raises DamagedRow on `what` if that fails or `row.checksum[part]` does not match."""
     try:
         if row.checksum[part] == checksum_of([stored]):
             return decode(stored)
@@ -255,7 +255,7 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 
 def pending(connection: Connection, **of: str) -> dict[tuple[str, str], Slot]:
-    """Return the next unfinished slot of each stream by (subscription, stream); only slots with the values `of`."""
+    """Return the next unfinished slot by (subscription, stream), of slots whose columns have the values `of`."""
     rows = connection.execute(select(slots).filter_by(done_at=None, **of).order_by(slots.c.due.desc()))
     return {(row.subscription, row.stream): filled(Slot, row) for row in rows}
 

@@ -161,7 +161,7 @@ def note_notified(connection: Connection, key: AlertKey, now: datetime) -> None:
 
 
 def mark_resolved(connection: Connection, alert: OpenAlert, now: datetime, end: str = "") -> None:
-    """Mark `alert` as resolved, with `end` as its detail; the service, which has the passwords, notifies operators."""
+    """Mark `alert` as resolved, with `end` as its detail ("": unchanged); the service notifies operators later."""
     values = {"resolved_at": now, "detail": end or alert.detail}
     connection.execute(update(alerts).filter_by(**asdict(alert.key)).values(values))
 

@@ -243,7 +243,7 @@ def make_tables(connection: Connection) -> None:
 
 
 def filled(kind: type[Value], source: object, **others: Any) -> Value:
-    """Return a new `kind` with the fields `others`; its other fields are attributes of `source` with the same names."""
+    """Return a new `kind`; its fields are `others` and, for the rest, attributes of `source` with the same names."""
     return kind(**{name: getattr(source, name) for name in kind.__struct_fields__ if name not in others}, **others)
 
 
@@ -255,7 +255,7 @@ def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) 
 def put(
     connection: Connection, table: Table, key: Sequence[str], *rows: Mapping[str, Any], only_new: Collection[str] = ()
 ) -> None:
-    """Insert `rows` with equal columns; where a row has the same `key`, update it, except the columns `only_new`."""
+    """Insert `rows` with equal columns; where a row has the same columns `key`, update all but `only_new`."""
     if rows:
         new = insert_into(connection, table)
         changed = {name: text(f"excluded.{name}") for name in rows[0] if name not in (*key, *only_new)}
