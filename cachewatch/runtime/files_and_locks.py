@@ -96,7 +96,7 @@ def user_name(number: int) -> str:
 
 @contextmanager
 def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
-    """Yield a descriptor of the folder `path`; make `base` and missing folders below, for files of `mode`.
+    """Yield a descriptor of the folder `path`; make missing folders from `base` down, for files of permissions `mode`.
 
     Raises OSError if a folder below `base` is a link.
     """

@@ -60,7 +60,10 @@ class Worker:
     def __init__(
         self, *, limits: Limits | None = None, go_on: Callable[[], None] = lambda: None, may_fork: bool = True
     ) -> None:
-        """Start no process yet. `go_on` is called several times a second during work; an error in it ends the work."""
+        """Start no process yet; later, fork it if `may_fork` and there are no threads, or else use a fork server.
+
+        `go_on` is called several times a second during work; an error in it ends the work.
+        """
         self._limits = limits or Limits()
         self.may_fork = may_fork and self.may_fork
         self._go_on = go_on
