@@ -84,7 +84,7 @@ async def check_target(url: str, target: str) -> None:
 
 
 def connection_check(url: str, target: str) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
-    """Return a trace function for httpx that applies `check_target` to the address to which it really connected.
+    """Return a trace function for httpx that applies `check_target` to the address to which httpx really connected.
 
     The function runs before the request is sent: a name may resolve to another address after `check_target` asked.
     """
