@@ -193,7 +193,7 @@ class _Tree:
         return self._node(root, 1, "", ()) if root else self._make(value={}, line=1, path="")
 
     def _node(self, node: yaml.Node, line: int, path: str, around: tuple[yaml.Node, ...]) -> ConfigNode:
-        """Return the YAML node at `path` as a ConfigNode; `line` is its key's, `around` the nodes that contain it."""
+        """Return the YAML node at `path` as a ConfigNode; `line`: of its key; `around`: the nodes that contain it."""
         if node in around:
             self._refuse(node, path, f"contains itself; {_HINTS['alias']}")
         if node not in self._made:

@@ -165,7 +165,7 @@ class ConvertedFrom:
 
 
 class ByType:
-    """The type of a section whose `type:` (or `default`) selects one of `models`; `of` is its plural for messages."""
+    """The type of a section whose `type:` (or `default`) selects one of `models`; messages call such sections `of`."""
 
     def __init__(self, of: str, models: Callable[[], Mapping[str, type[ConfigSection]]], default: str = "") -> None:
         self._of, self._models, self._default = of, models, default
