@@ -59,7 +59,7 @@ class HttpError(SourceError):
     def __init__(
         self, message: str, *, is_transient: bool = False, retry_after: float | None = None, was_sent: bool = False
     ) -> None:
-        """`retry_after`: seconds that the server asks to wait, or None. A request that `was_sent` may have had effects."""
+        """`is_transient`: a retry may help, after `retry_after` seconds; `was_sent`: the server may have acted."""
         super().__init__(message)
         self.is_transient = is_transient
         self.retry_after = retry_after
