@@ -403,7 +403,7 @@ def _without(package: str, path: str) -> str:
 
 
 def no_documents(files: Iterable[tuple[str, bool]], documents: Iterable[str]) -> tuple[Diagnostic, ...]:
-    """Return diagnostics on `files` (path, is it empty?) that are none, but named like the paths in `documents`."""
+    """Return diagnostics on those of `files` (path, is it empty?), all no documents, with names like `documents`."""
     ends = {PurePosixPath(path).suffix for path in documents}
     others = ((PurePosixPath(path), path, is_empty) for path, is_empty in files)
     named = sorted((path, is_empty) for name, path, is_empty in others if name.stem.islower() and name.suffix in ends)
