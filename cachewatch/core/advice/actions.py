@@ -164,7 +164,7 @@ def outdated_packages(
     *,
     is_wait_over: bool,
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield packages whose builds in lock files may be gone, with the stacks, but not what `replaced_versions` yields.
+    """Yield packages, each with stacks, whose builds in lock files may be gone and that `replaced_versions` leaves out.
 
     Losses that readers must know about are left out, because they have actions of their own. `hidden` are statements
     that are not reported; in these, packages in `silenced` do not count. `is_wait_over`: see `replaced_versions`.

@@ -287,7 +287,7 @@ def told_alike(one: Statement) -> tuple[object, ...]:
 
 
 def _rank(statement: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
-    """Return the rank of `statement`, by its kind and worst loss.
+    """Return the rank of `statement`, which is on all of `tags`, by its kind and worst loss.
 
     If `has_environment`, losses without equal builds have the last rank: their binaries are reported one by one.
     """

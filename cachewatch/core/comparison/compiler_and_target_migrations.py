@@ -256,7 +256,7 @@ def _exceptions(
     taken: Mapping[Step, Mapping[str, Iterable[str]]],
     had: Callable[[str, Attribute], Iterable[str]],
 ) -> tuple[tuple[str, str], ...]:
-    """Return sorted pairs of package and stack: there, the package still has one of the values `before`.
+    """Return sorted (package, stack) for each package that still has one of the values `before` in one of `stacks`.
 
     `had` returns the packages of a stack that had a value; `taken` has those that changed it, by step and stack.
     """

@@ -246,7 +246,7 @@ def _stacks(
 
 
 def _most_first(stacks: Set[str], items: Iterable[tuple[Set[str], int]]) -> tuple[str, ...]:
-    """Return `stacks`, those with most items first; `items` has groups of stacks with their numbers of items."""
+    """Return `stacks`, those with most items first; `items` has pairs: some stacks, and the number of their items."""
     counts: Counter[str] = Counter()
     for own, count in items if stacks else ():
         counts.update(dict.fromkeys(own & stacks, count))
