@@ -30,7 +30,7 @@ _LEFT += ["objects/pack/tmp_*", "objects/??/tmp_obj_*", "objects/tmp_*"]
 
 
 def _tidy(folder: Path, *, is_alone: bool) -> None:
-    """Remove files of killed git processes in or beside a clone: all if `is_alone` (no others use it), else hour-old."""
+    """Remove files of killed git processes in or beside a clone; if others use it (not `is_alone`), hour-old."""
     left = [path for pattern in _LEFT for path in folder.glob(pattern)]
     for path in [*left, *folder.parent.glob(f"{folder.name}.new-*")]:
         with suppress(FileNotFoundError):

@@ -223,8 +223,8 @@ class Git(git.Git):
         """Prepare to run git in `working_dir` (None: the current folder) on the repository `git_dir`.
 
         If `git_dir` is "", git looks for the repository of `working_dir`. Messages call the repository `what` ("": its
-        path). `settings`: more configuration of git. `guarded`: limit what git uses, and end git together with this
-        process.
+        path). `settings`: more configuration of git. `guarded`: limit what git uses, and end it when this process ends.
+        `seconds` and `largest_file` (bytes) are limits for each command.
         """
         super().__init__(working_dir and Path(working_dir))  # of a text, GitPython expands variables
         self.git_dir, self.what = str(git_dir), what or str(git_dir or working_dir)
