@@ -143,7 +143,7 @@ def compare_contents(
 ) -> Iterator[tuple[PackageChange, tuple[Items, ...]]]:
     """Compare the documents of some packages; yield the change of each package that changed, with its items.
 
-    Adds observations about the whole tag to `tally`, and faults of documents to `problems`.
+    Adds facts about the tag to `tally`, and faults of documents to `problems`. For `is_pruned`, see `compare_all`.
     """
     was_on = gc.isenabled()
     gc.disable()  # a comparison makes many values without reference cycles
@@ -178,7 +178,7 @@ def select_package(  # noqa: PLR0917
 ) -> None:
     """Count the selected part of a package's change in `tally`; add it to `collector` if one of its kinds is selected.
 
-    If renamed stacks may change its kinds, put it into `tally.held` instead, until the whole tag was compared.
+    If renamed stacks may change its kinds, `tally.held` keeps it, in a collector of its own, until all are compared.
     """
     is_held = not selection.kinds.is_open and change.kinds >= {Kind.STACK_ADDED, Kind.STACK_REMOVED}
     if not selection.takes_all_specs:

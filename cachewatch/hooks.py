@@ -94,7 +94,7 @@ class Hooks(Protocol):
 
     @_declares
     def after_poll(self, context: Any, source: Any) -> None:
-        """Do further work after a poll of `source`; digests do not wait for it."""
+        """Do further work after a poll of `source`, with the `context` of the service; digests do not wait for it."""
 
     @_declares(firstresult=True)
     def past(self, repository: Any, log: Any) -> Any:
