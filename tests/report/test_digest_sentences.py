@@ -386,6 +386,19 @@ def test_lock_files_of_an_upgrade_that_nobody_asked_for_are_outdated(tmp_path: P
     assert "also re-concretize lock files made against develop before 2 June (builds of zlib in e4s)." in body
 
 
+def test_a_version_that_nobody_asked_for_is_not_offered(tmp_path: Path) -> None:
+    """The package is listed for a downgrade in another stack."""
+    before, after = (
+        {"zlib": [record(n, versions=[a], stacks=["a"]), record(n + 1, versions=[b], stacks=["b"])]}
+        for n, a, b in ((1, "1.1", "1.0"), (3, "1.2", "0.9"))
+    )
+    for kinds, is_offered in ((["downgraded"], False), (["*"], True)):
+        tag = week(tmp_path / kinds[0].strip("*"), before, after, selection=Selection(kinds=Globs(kinds)))
+        body = mail(digest_of(tag, silenced=()))[1]
+        assert "DOWNGRADED zlib" in body
+        assert ("spack install" in body and "zlib@1.2" in body) is is_offered
+
+
 def test_lock_files_of_what_equal_builds_replaced_are_outdated(tmp_path: Path) -> None:
     """Nothing is missed, but a lock file names the hash that is gone: of a place, a machine, and a stack."""
     cray = record(2, stacks=["cray"])
@@ -463,7 +476,7 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
         tag = read(history(tmp_path / name, *states), selection=asked)
         _, body = mail(digest_of(tag, silenced=()))
         assert "DOWNGRADED zlib" in body
-        assert ("1 package changed in ways that this digest does not list." in body) is said
+        assert ("1 other package changed in ways that this digest does not list." in body) is said
         assert ("does not list" in body) is said
         back = returned("bzip2", of=1, before=("2026-11-20", "2026-11-27"), name="bzip2", exceptions=("bzip2",))
         assert "does not list" not in mail(digest_of(replace(tag, statements=(*tag.statements, back)), silenced=()))[1]

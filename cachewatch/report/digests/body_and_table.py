@@ -250,11 +250,13 @@ def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
     others = {package for _, one in _rest(digest) if not _is_quiet(one) for package in one.packages}
     others -= {package for tag in digest.tags for package in tag.silenced}  # which are counted by themselves
     told = [one for tag in digest.tags for one in tag.statements]
-    others -= {package for one in told if not one.kind.is_of_tag for package in one.packages}
+    listed = {package for one in told if not one.kind.is_of_tag for package in one.packages}
+    others -= listed
     # Of what is back, it says what is not as it was.
     others -= {package for one in told if one.kind is StatementKind.RETURNED for package in one.exceptions}
     if others:
-        texts.append(words.say("other", "unlisted", packages=number(len(others), "package")))
+        packages = number(len(others), "other package" if listed else "package")
+        texts.append(words.say("other", "unlisted", packages=packages))
     own = digest.assessment.environment
     if own is not None and own.not_here:
         texts.append(words.say("binaries", "not_here", len(own.not_here)))

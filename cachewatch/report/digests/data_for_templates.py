@@ -17,7 +17,7 @@ from cachewatch.core.advice.environment_coverage import is_runnable
 from cachewatch.core.advice.verbs_and_reasons import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.escaping_and_mentions import safe, safe_name, shortened, web_address
-from cachewatch.core.kinds_and_specs import Delta, Machine, PackageChange, Status
+from cachewatch.core.kinds_and_specs import Delta, Kind, Machine, PackageChange, Status
 from cachewatch.core.statement_kinds import Line, Severity, StatementKind
 from cachewatch.core.statements import Wants, is_wanted, select_statements
 from cachewatch.core.versions_spellings_targets import is_newer, newest, runs, that_matter, variant_name
@@ -345,6 +345,7 @@ def package_url(links: str, tag: TagDigest, package: str) -> str | None:
 
 
 _MOST_EXAMPLES = 3
+_NEW = {Kind.PACKAGE_ADDED, Kind.VERSION_ADDED, Kind.UPGRADED, Kind.PLACE_GAINED}  # what may bring a newest version
 
 Ranked = tuple[int, int, str, Example]
 
@@ -376,7 +377,8 @@ class DigestCollector:
             self._part.versions[change.package] = delta
         if self._has_table:
             self._lines += csv_lines(change)
-        if example := _example(change):
+        # A reader who asked for neither new packages nor new versions is not offered any.
+        if self._wants(change.kinds & _NEW) and (example := _example(change)):
             self._part.installable.append(change.package)
             self._part.examples = _best([*self._part.examples, example])
 
