@@ -423,3 +423,23 @@ def test_what_no_stack_builds_is_named_whole(tmp_path: Path) -> None:
     tag = week(tmp_path / "new", before | older | {"hip": [record(90)]}, many(100, 5) | kept | {"mpi": [record(92)]})
     said = "hip, mpi newer than 1.0, or 11 packages that went with stack rocm for x86_64_v3"
     assert lacked(tag.statements, words()) == said
+
+
+def test_a_subject_without_news_says_what_ends_or_is_open(tmp_path: Path) -> None:
+    """Of a narrow subscription, it does not say that there are no changes."""
+    zlib = {"zlib": [record(1)]}, {"zlib": [record(2, versions=["1.1"])]}
+    tag = week(tmp_path / "a", *zlib, selection=Selection(kinds=Globs(["downgraded"])))
+    of: dict[str, Any] = {"source": "public", "tag": "develop", "names": ("hip",), "needs": (Need(package="hip", version="1.0"),)}
+    none, titles = "nothing that you asked for", []
+    for because in (Because.GOING, Because.GONE):
+        task = Action(verb=Verb.LOOK, because=because, count=1, **of)
+        told = OpenAction(verb="look", subject="hip", since="2025-05-20", last_repeated=NOW, task=task)
+        titles.append(mail(digest_of(tag, remembered=Remembered((told,)), silenced=()))[0].title)
+    known = Known(since={("public", Verb.BUILD, "hdf5"): "2025-05-25"})
+    titles += [mail(digest_of(tag, known=one, silenced=()))[0].title for one in (known, Known())]
+    assert titles == [
+        f"{none}; still open: copy what may be pruned",
+        f"{none}; still open: keep what is installed",
+        "hdf5: no longer to be required",
+        none,
+    ]

@@ -180,7 +180,8 @@ def outdated_packages(
             is_partly = is_upgrade and (line.story.is_thinned or not line.story.replaced)
             is_named = one.kind is StatementKind.RETIRED and without is None and all(line.story.before)
             is_replaced = (line.story.kind in _REPLACED and not is_named) or is_partly or is_hidden_upgrade
-            is_left = line.counts.without_stack > line.counts.never_built and not is_upgrade
+            is_named |= is_upgrade and bool(line.counts.vanished or {*line.story.replaced} - line.story.still_there)
+            is_left = line.counts.without_stack > line.counts.never_built and not (is_upgrade and is_named)
             is_outdated = is_left or (line.counts.vanished and is_replaced)
             if is_outdated and line.package not in missed and not was_lost(line, tag, returned):
                 yield line.package, line.vanished_from | (line.left if is_left else frozenset())

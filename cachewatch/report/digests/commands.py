@@ -14,7 +14,7 @@ from cachewatch.core.names_and_layouts import is_snapshot, public_mirror
 from cachewatch.core.versions_spellings_targets import USUAL_TARGET, runs
 from cachewatch.report.digest_and_message_values import Digest, Example
 from cachewatch.report.digests import todo
-from cachewatch.report.digests.subject import day_of
+from cachewatch.report.digests.subject import day_of, only_on
 from cachewatch.report.words import MOST_NAMES, and_more
 from cachewatch.report.words_file import Words
 
@@ -174,7 +174,7 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
     """Return the commands that remove requirements which earlier digests asked for and which are no longer needed."""
     lines: list[str] = []
     for machine, names in grouped((machine, name) for name, machine in digest.assessment.lifted).items():
-        lines += _comment(words.say("todo", "if_required", only_for=todo.only_for(machine, words)))
+        lines += _comment(words.say("todo", "if_required", only_for=only_on(machine, words)))
         lines += (f"spack -e . config remove packages:{name}:require" for name in names)
     return lines
 

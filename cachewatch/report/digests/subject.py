@@ -625,15 +625,30 @@ def _nothing(digest: Digest, words: Words) -> str:
         key = "unread" if len(unread) == 1 else "unread_many"
         return words.say("other", key, len(unread), name=unread[0][:_LONGEST_NAME])
     assessment = digest.assessment
+    has_others = any(not one.kind.is_of_tag for tag in digest.tags for one in tag.rest)
+    nothing = words.text("other", "none_of_kinds" if has_others else "none")
+    if assessment.lifted and assessment.level is not Level.ALARM:
+        return words.say("other", "lifted", names=and_more(lifted_names(digest, words), words))
     if assessment.still_open and assessment.level is not Level.ALARM:
         first = assessment.still_open[0]
         table, key = ("todo", "again_subject") if is_rebuilt_again(digest) else ("other", "open")
-        return words.say(table, key, what=words.say("todo.verbs", first.verb, tag=safe(first.tag)))
+        what = words.say("todo.verbs", Verb.COPY if first.is_copy else first.verb, tag=safe(first.tag))
+        return words.say(table, key, nothing=nothing, what=what)
     if assessment.environment is not None:
         after = assessment.environment.change.after
         binaries = number(len(after.needs), "binary", "binaries")
         return words.forms("environment", "as_before", binaries=binaries, there=f"{after.met:,}")[0]
-    return words.text("other", "none")
+    return nothing
+
+
+def lifted_names(digest: Digest, words: Words) -> list[str]:
+    """Return packages that earlier digests asked to require and that need no requirement now, `hdf5 for e4s only`."""
+    return [f"{safe_name(name)}{only_on(where, words)}" for name, where in digest.assessment.lifted]
+
+
+def only_on(machine: str, words: Words) -> str:
+    """Return `machine`, the machines or stacks that need a requirement, as ` for e4s only`; "" for ""."""
+    return words.say("todo", "only_for", machine=safe_name(machine)) if machine else ""
 
 
 def is_rebuilt_again(digest: Digest) -> bool:

@@ -26,7 +26,7 @@ from cachewatch.core.statement_kinds import StatementKind, lost_packages
 from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, newest_day
 from cachewatch.report.digests.body_and_table import lacked, lines_of, tag_name
-from cachewatch.report.digests.subject import day_of, is_rebuilt_again
+from cachewatch.report.digests.subject import day_of, is_rebuilt_again, lifted_names
 from cachewatch.report.environment_words import binaries_said
 from cachewatch.report.words import MOST_NAMES, and_more, change_of_values, listed, names, outside, stacks_named
 from cachewatch.report.words_file import Words
@@ -135,7 +135,7 @@ def _due(digest: Digest, words: Words) -> list[str]:
 
 def _lifted(digest: Digest, words: Words) -> list[str]:
     """Return one sentence on requirements of earlier digests that are needed no longer; [] if there are none."""
-    names = [f"{safe_name(name)}{only_for(where, words)}" for name, where in digest.assessment.lifted]
+    names = lifted_names(digest, words)
     said = words.say("todo", "lifted", len(names), names=listed(names, words))
     branches = {tag_name(digest, tag.source, tag.report.tag, words) for tag in _same_tags(digest)}
     return [_of_branch(min(branches) if len(branches) == 1 else "", said, digest, words)] if names else []
@@ -144,11 +144,6 @@ def _lifted(digest: Digest, words: Words) -> list[str]:
 def _of_branch(branch: str, said: str, digest: Digest, words: Words) -> str:
     """Return the sentence `said`, with `branch` named before it if readers pin a snapshot and `branch` is not ""."""
     return words.say("todo", "about", tag=branch, said=said) if branch and digest.pinned else said
-
-
-def only_for(machine: str, words: Words) -> str:
-    """Return `machine`, the machines or stacks that need a requirement, as ` for e4s only`; "" for ""."""
-    return words.say("todo", "only_for", machine=safe_name(machine)) if machine else ""
 
 
 def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
