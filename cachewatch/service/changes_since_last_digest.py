@@ -113,8 +113,10 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         """
         steps, wanted = Steps(self.source.name, self.repository, gap.base, self.newest), self.wants_package()
         compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap, pinned))
-        documents = {tag: found for tag in sorted(gap.tags) if (found := self.returns.documents(tag, wanted))}
         last = self.documents.bases(gap.tags)  # without those of returns
+        documents = {tag: found for tag in sorted(gap.tags) if (found := self.returns.documents(tag, wanted))}
+        if documents and not self.selection().takes_all_specs:
+            documents = _with_builds(documents, steps, compare(last, {}))
         bases = dict(last)
         for tag, found in documents.items():
             had = steps.packages(gap.base, tag)
@@ -400,6 +402,22 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             learned=tuple(fact for key, fact in facts.items() if key not in over and known.get(key) != fact),
             forgotten=(*(key for key in over if key in known), *told),
         )
+
+
+def _with_builds(
+    back: Mapping[str, Mapping[str, list[Departure]]], steps: Steps, news: Iterable[TagNews]
+) -> dict[str, Mapping[str, list[Departure]]]:
+    """Return `back` (packages whose documents are back, by tag) without those of which no selected build is back.
+
+    `news` is about the changes from the first revision of `steps`. What was removed during `steps` had builds then.
+    """
+    there = {each.name: {name for one in all_statements(each.tag) for name in one.packages} for each in news}
+    during = {one.commit for one in steps.chain[1:]}
+    found = {
+        tag: {k: v for k, v in own.items() if k in there.get(tag, ()) or any(one.first.revision in during for one in v)}
+        for tag, own in back.items()
+    }
+    return {tag: own for tag, own in found.items() if own}
 
 
 def compare_source(
