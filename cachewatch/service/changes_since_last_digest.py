@@ -120,7 +120,7 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         bases = dict(last)
         for tag, found in documents.items():
             had = steps.packages(gap.base, tag)
-            lost = {name: those for name, those in found.items() if name not in had}
+            lost = {name: those for name, those in found.items() if name not in had or not _is_during(steps, those)}
             bases[tag] = {**self.returns.bases(lost), **bases.get(tag, {})}
         restored: dict[str, Mapping[str, RestoredDocument]] = {}
         # What changed since the last report? Documents that are back are compared with what was last reported of them.
@@ -412,12 +412,17 @@ def _with_builds(
     `news` is about the changes from the first revision of `steps`. What was removed during `steps` had builds then.
     """
     there = {each.name: {name for one in all_statements(each.tag) for name in one.packages} for each in news}
-    during = {one.commit for one in steps.chain[1:]}
     found = {
-        tag: {k: v for k, v in own.items() if k in there.get(tag, ()) or any(one.first.revision in during for one in v)}
+        tag: {name: those for name, those in own.items() if name in there.get(tag, ()) or _is_during(steps, those)}
         for tag, own in back.items()
     }
     return {tag: own for tag, own in found.items() if own}
+
+
+def _is_during(steps: Steps, departures: Iterable[Departure]) -> bool:
+    """Tell whether one of `departures` is that of a revision in `steps`, after the first one."""
+    commits = {one.commit for one in steps.chain[1:]}
+    return any(one.first.revision in commits for one in departures)
 
 
 def compare_source(

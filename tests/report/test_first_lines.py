@@ -429,7 +429,12 @@ def test_a_subject_without_news_says_what_ends_or_is_open(tmp_path: Path) -> Non
     """Of a narrow subscription, it does not say that there are no changes."""
     zlib = {"zlib": [record(1)]}, {"zlib": [record(2, versions=["1.1"])]}
     tag = week(tmp_path / "a", *zlib, selection=Selection(kinds=Globs(["downgraded"])))
-    of: dict[str, Any] = {"source": "public", "tag": "develop", "names": ("hip",), "needs": (Need(package="hip", version="1.0"),)}
+    of: dict[str, Any] = {
+        "source": "public",
+        "tag": "develop",
+        "names": ("hip",),
+        "needs": (Need(package="hip", version="1.0"),),
+    }
     none, titles = "nothing that you asked for", []
     for because in (Because.GOING, Because.GONE):
         task = Action(verb=Verb.LOOK, because=because, count=1, **of)

@@ -222,11 +222,15 @@ def test_what_replaced_what_a_filter_selects_is_named(run: Run, tmp_path: Path) 
     """The place has nothing of it any more, but it was upgraded, or has another compiler or system; digests advise by that."""
     before, keep = {"zlib": [record(1, os="rhel8")]}, "x86_64_v3: keep it where it is installed"
     others: dict[tuple[str, str, str], tuple[Record, str, str]] = {
-        ("versions", "--versions", "1.0"): ({"versions": ["1.1"]}, "1.1 is there", f"{keep}. No build that"),
+        ("versions", "--versions", "1.0"): ({"versions": ["1.1"]}, "1.1 is there", f"{keep}. develop has no such"),
         ("versions", "--versions", "1"): ({"versions": ["0.9"]}, "0.9 is there", "require zlib@1.0 or newer"),
-        ("compilers", "--compiler", "gcc@11*"): ({"compiler": "gcc@12"}, "now with gcc@12", ", or re-concretize. No"),
-        ("oses", "--os", "rhel8"): ({"os": "rhel9"}, "now for rhel9", f"{keep}. No build that"),
-        ("targets", "--target", "x86_64_v3"): ({"target": "zen4"}, "now for zen4", f"{keep}. No build that"),
+        ("compilers", "--compiler", "gcc@11*"): (
+            {"compiler": "gcc@12"},
+            "now with gcc@12",
+            ", or re-concretize. develop has no such",
+        ),
+        ("oses", "--os", "rhel8"): ({"os": "rhel9"}, "now for rhel9", f"{keep}. develop has no such"),
+        ("targets", "--target", "x86_64_v3"): ({"target": "zen4"}, "now for zen4", f"{keep}. develop has no such"),
     }
     for (key, *options), (values, says, advice) in others.items():
         after = {"zlib": [record(2, **({"os": "rhel8"} | values))]}

@@ -289,6 +289,18 @@ def test_what_is_required_is_what_a_snapshot_has(made: Made) -> None:
     assert "snapshot develop-2025-06-01 (develop as it was then, with a mirror of its own) still has mpi@5.7" in text
 
 
+def test_a_snapshot_that_has_only_some_of_the_gone_versions_is_named_with_these(made: Made) -> None:
+    """The others are missing there, too."""
+    rest, other = many(20), records([9], target="aarch64")
+    snapshot = catalogue(rest | {"one": in_ml(1)}, "develop-2025-06-01")
+    both = in_ml(1) + in_ml(2, versions=["0.9"])
+    states = [catalogue(rest | {"one": found + other}) | snapshot for found in (both, [])]
+    assert (
+        "still has one@1.0, but may be"
+        in made(*states, config=CONFIG.replace("changes: [all],", "match: {tags: develop},")).mail()
+    )
+
+
 def test_what_may_be_pruned_may_be_in_a_snapshot(made: Made) -> None:
     """The snapshot is named beside the copy; and that of what is gone for some machines, with its mirror."""
     rest, ours, other = many(20), in_ml(1), records([9], target="aarch64")

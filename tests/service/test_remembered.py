@@ -177,6 +177,16 @@ def test_builds_that_are_back_for_those_who_select_them(
     assert "unchanged since 1 June" in body(readers.site.told()[-1])
 
 
+def test_a_package_that_is_back_elsewhere_is_not_back_for_those_who_select_a_stack(made: Made) -> None:
+    """Its loss is not reported again; when the stack builds it again, it is back."""
+    both = ZLIB | {"zlib": [*ZLIB["zlib"], *records([990], stacks=["ml"])]}
+    states = (catalogue(MANY | found) for found in (both, {}, ZLIB, both))
+    readers = made(*states, config=CONFIG.replace("[all]", "[default], match: {stacks: [ml]}"))
+    assert said(readers.go_on()) == [("package-removed", "zlib", 1)]
+    assert said(readers.go_on()) == []
+    assert said(readers.go_on()) == [("returned", "zlib", 1)]
+
+
 def test_lock_files_miss_what_another_target_of_a_returned_place_lost(made: Made) -> None:
     """The stack has the package again for one target, and an equal build of what it lost is elsewhere."""
     kept = records([9], target="zen3", stacks=["hep"])

@@ -3,7 +3,7 @@
 Subject, body, colours, JSON and headers of mail all show these decisions. The rules are in docs/laws.md.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -160,7 +160,7 @@ def assess(
         is_wait_over=not waits and known.was_waiting,
         required=_with_homes(_required(actions, own), known.kept),
         to_copy=_with_homes(_to_copy(actions, own), known.kept),
-        gone=_with_homes(_gone(actions if own is None else ()), known.kept),
+        gone=_with_homes(_gone(actions if own is None else (), known.kept), known.kept),
         lifted=lifted((*actions, *paused, *quiet), known),
     )
 
@@ -210,12 +210,20 @@ def _to_copy(actions: Iterable[Action], own: EnvironmentState | None) -> _Needed
         yield Requirement(spec=f"{each.need.package}@{each.need.version}"), [each.need]
 
 
-def _gone(actions: Iterable[Action]) -> _Needed:
-    """Yield the versions that are gone from some places, each with the builds that were lost."""
+def _gone(actions: Iterable[Action], kept: Collection[Need]) -> _Needed:
+    """Yield the versions that are gone from some places, each with the builds that were lost.
+
+    If snapshots have only some of these (`kept`), only versions of which they have all builds are yielded.
+    """
     for one in actions:
         is_gone = LossClass.GONE in (one.because, one.worst) and not (one.is_requirement or is_snapshot(one.tag))
         # A snapshot is sought for a version: that its builds have a selected compiler, nobody knows.
-        yield from _by_version(one) if is_gone and not (one.outside and one.outside.compilers) else ()
+        for asked, needs in _by_version(one) if is_gone and not (one.outside and one.outside.compilers) else ():
+            lacking = {need.version for need in needs if need not in kept}
+            versions = asked.spec.partition("@")[2].split(",")
+            there = [version for version in versions if version not in lacking] or versions
+            spec = f"{asked.package}@{','.join(there)}"
+            yield replace(asked, spec=spec), [need for need in needs if need.version in there]
 
 
 def _by_version(action: Action) -> _Needed:

@@ -251,12 +251,13 @@ def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
     others -= {package for tag in digest.tags for package in tag.silenced}  # which are counted by themselves
     told = [one for tag in digest.tags for one in tag.statements]
     listed = {package for one in told if not one.kind.is_of_tag for package in one.packages}
-    others -= listed
     # Of what is back, it says what is not as it was.
     others -= {package for one in told if one.kind is StatementKind.RETURNED for package in one.exceptions}
-    if others:
-        packages = number(len(others), "other package" if listed else "package")
+    if others - listed:
+        packages = number(len(others - listed), "other package" if listed else "package")
         texts.append(words.say("other", "unlisted", packages=packages))
+    if too := sorted(others & listed):
+        texts.append(words.say("other", "unlisted_too", names=and_more(too, words)))
     own = digest.assessment.environment
     if own is not None and own.not_here:
         texts.append(words.say("binaries", "not_here", len(own.not_here)))

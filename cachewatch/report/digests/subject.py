@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
-from itertools import product, zip_longest
+from itertools import chain, product, zip_longest
 
 from msgspec.structs import replace
 
@@ -557,10 +557,14 @@ def title(digest: Digest, words: Words) -> str:
     back = {package for one in facts if one.kind == StatementKind.RETURNED for package in one.packages}
     rest = [one for one in rest if one.kind != StatementKind.UPGRADED or not back >= one.packages]
     rest = [one for one in rest if not _is_named(one, text, digest)]
+    missed = [
+        one for one in rest if one.first.rank in (Rank.GONE, Rank.MISSED) and one.is_list
+    ]  # a loss is always counted
     if rest and len(rest) < len(clauses):
-        commonest = max(rest, key=lambda one: len(one.items) if one.is_list else 0)
-        counted = f"; {commonest.counted}" if commonest.is_list else ""
-        text += counted if len(text) + len(counted) <= room else ""
+        commonest = max(missed or rest, key=lambda one: len(one.items) if one.is_list else 0)
+        losses = [words.say("other", "more_losses", len({*chain(*(one.items for one in missed))}))] if missed else []
+        counted = [f"; {said}" for said in ([commonest.counted] if commonest.is_list else []) + losses]
+        text += next((said for said in counted if len(text) + len(said) <= room), "")
     return text.encode("ascii", "replace").decode()
 
 
