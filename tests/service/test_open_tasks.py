@@ -8,6 +8,7 @@ from helpers import Packages, Record, catalogue, lock, record, records, spec_has
 from readers import CONFIG, WAITING, Made, body, many, wait
 from station import DAY
 
+from cachewatch.core.advice.actions import machines_named
 from cachewatch.core.advice.verbs_and_reasons import LASTING
 from cachewatch.store import cursors_and_remembered as cursors
 
@@ -289,6 +290,16 @@ def test_what_is_required_is_what_a_snapshot_has(made: Made) -> None:
     assert "snapshot develop-2025-06-01 (develop as it was then, with a mirror of its own) still has mpi@5.7" in text
 
 
+def test_a_removed_package_is_more_than_its_announced_builds(made: Made) -> None:
+    """Of which the stack of one machine was left out before."""
+    ours, arm = in_ml(1), in_ml(9, target="aarch64")
+    states = [many(20) | {"one": ours + one} for one in (arm, unbuilt(arm))]
+    asked, gone = weeks(made, CONFIG, *states, many(20))
+    assert "Copy one@1.0 to a mirror of your own" in asked
+    assert "require one@1.0 before you re-concretize. It is gone from all stacks of develop" in gone
+    assert "announced" not in gone
+
+
 def test_a_snapshot_that_has_only_some_of_the_gone_versions_is_named_with_these(made: Made) -> None:
     """The others are missing there, too."""
     rest, other = many(20), records([9], target="aarch64")
@@ -455,6 +466,7 @@ def test_a_requirement_lasts_for_those_who_still_lack_the_package(made: Made) ->
     assert "If you required fft for x86_64_v3 only, mpi for ml only, as earlier mails asked: versions" in back
     assert "if you use mpi for hep: keep it where it is installed, and require mpi@5.8 or newer" in back
     assert "if you use fft for neoverse_v1: require fft@1.0 before" in back
+    assert machines_named([("", "zen4"), ("rhel8", "zen4"), ("rhel8", "zen3")]) == "zen4 and rhel8 (zen3)"
     assert "If you use mpi for rhel8, x86_64_v3: keep it where it is installed. develop has no such build" in back
     assert "If you required fft, as an earlier mail asked: a version at least as new is there" in later
     assert "fft is back in ml (neoverse_v1) (missing there since 2 June), unchanged since 1 June." in later

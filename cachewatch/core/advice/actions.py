@@ -110,10 +110,13 @@ def _places(needs: Collection[Need], others: Collection[Need] = ()) -> str:
     """Return the machines or stacks of the builds `needs` in words that apply to none of the builds `others`."""
     stacks, targets = {one.stack for one in others}, {one.target for one in others if not one.stack}
     whole = {one.target for one in needs if not one.stack}
+    named = {one for one in needs if not one.stack and (one.platform not in ("", "linux") or one.target in targets)}
+    # The one system of all is named with all targets.
+    named |= {one for one in needs if named and len({each.os for each in needs}) == 1}
     return machines_named(
         ("", f"{one.stack} ({one.target})" if one.stack in stacks else one.stack)
         if one.stack
-        else (one.os if one.platform not in ("", "linux") or one.target in targets else "", one.target)
+        else (one.os if one in named else "", one.target)
         for one in needs
         if not (one.stack and one.target in whole)
     )
@@ -489,7 +492,9 @@ def machines_named(machines: Iterable[tuple[str, str]]) -> str:
 
     `machines` are pairs: an operating system or "", and a target or stack.
     """
-    found = sorted(set(machines))
+    every = set(machines)
+    whole = {target for system, target in every if not system}  # of all systems
+    found = sorted(one for one in every if not one[0] or one[1] not in whole)
     targets: dict[str, list[str]] = {}
     for system, target in found[:_MOST_PLACES]:
         targets.setdefault(system, []).append(target)
