@@ -421,6 +421,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
             is_unbuilt = is_of_stack and bool(items.counts.without_stack)
             key = (items.package, story.kind, story.before, story.after, beside, is_unbuilt, *moves)
         groups[key].append((items, story))
+    _join_removed(groups)
     for package, story in taken.rows.items():
         groups[package, head.kind].append((None, story))
     if head.kind in LOSSES:
@@ -441,6 +442,15 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
             line = replace(line, kinds=kinds | taken.kinds[line.package])
         lines.append(replace(line, here=taken.here.get(line.package, line.here)))
     yield from sorted(lines, key=lambda one: (-one.counts.total, -len(one.stacks), one.package, one.story.before))
+
+
+def _join_removed(groups: dict[tuple[object, ...], list[tuple[Items | None, Story]]]) -> None:
+    """Join two groups on a removed version of the same places of which only one has specs in place of the removed."""
+    for key in [each for each in groups if each[1:2] == (StatementKind.RETIRED,) and not each[4]]:
+        alike = [other for other in groups if other != key and other[:4] + other[5:] == key[:4] + key[5:]]
+        places = [{place for _, story in groups[each] for place in story.places} for each in (key, *alike)]
+        if len(alike) == 1 and places[0] == places[1]:
+            groups[alike[0]] += groups.pop(key)
 
 
 def _with_other_changes(line: Line, members: Iterable[Items], assignment: _Assignment) -> Line:

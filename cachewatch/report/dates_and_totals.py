@@ -38,7 +38,7 @@ def _shares(counted: Iterable[tuple[StatementKind, Counts]]) -> tuple[Counter[st
     added, removed = Counter[str](), Counter[str]()
     for kind, counts in counted:
         share = words().text(kind, "share") if counts.total else ""  # such as: in upgrades
-        added[share] += counts.new
+        added[words().text(kind, "share_new") or share] += counts.new
         removed[share] += counts.vanished
     added["kept from outside your selection"] = sum(counts.entered for _, counts in counted)
     removed["kept outside your selection"] = sum(counts.left for _, counts in counted)

@@ -82,6 +82,11 @@ SAID: dict[str, Any] = {
         *(*TURNED, "--stack gpu --kind turnover"),
         "HASHES GONE 100% of the earlier hashes that you selected 6 packages have changes of these kinds",
     ),
+    "what was removed and what gave way to others share a row": (
+        {"p": [NEWER, OLDER, *records((5, 6), versions=["1.1"])]},
+        *({"p": [NEWER, record(3, versions=["1.2"])]}, ""),
+        "p 1.1 removed, more builds of 1.2 +1 -3 from e4s on x86_64_v3 1 of 1 package changed; their specs: 4 -> 2 (+1: 1 in place of older versions; -3: 3 of older versions)",
+    ),
     "and is kept": (*GPU, "--kind=unreferenced", "(3 kept with changed stacks)"),
 } | {
     f"an older version gives way to one that was there {kind}": (
