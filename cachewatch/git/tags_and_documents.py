@@ -239,14 +239,15 @@ def _states(
         earlier = TagState(before, tag_before, tree_of(repository, before, tag_before, old))
         yield earlier, TagState(after, tag_after, tree_of(repository, after, tag_after, new))
         return
-    predecessors, odd = tag_names.predecessors(new), had.odd.keys() | has.odd.keys()
+    predecessors, odd = tag_names.predecessors({**old, **new}), had.odd.keys() | has.odd.keys()
     for tag in filter(wanted, tag_names.in_order(old.keys() | new.keys())):
         if tag.encode() in odd:
             continue  # replaced by a link or the like: neither removed nor added
         later = TagState(after, tag, new.get(tag))
         if tag not in old and (predecessor := predecessors.get(tag)):
-            # A new snapshot is news against the one before it in `after`, not against nothing.
-            yield TagState(after, predecessor, new[predecessor]), later
+            # A new snapshot is news against the one before it, which may be removed in `after`, not against nothing.
+            at, trees = (after, new) if predecessor in new else (before, old)
+            yield TagState(at, predecessor, trees[predecessor]), later
         else:
             yield TagState(before, tag, old.get(tag)), later
 

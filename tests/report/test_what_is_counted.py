@@ -110,6 +110,16 @@ def test_two_tags_are_both_named_where_numbers_are_asked_for(run: Run, tmp_path:
     assert "e4s builds an equal one" in run("diff", "HEAD:v2", "HEAD:v1", "--package=p0", "--repo", repository).output
 
 
+def test_a_new_snapshot_is_compared_with_the_one_that_it_replaces(run: Run, tmp_path: Path) -> None:
+    """The one before it in its series, though that is removed in the same range."""
+    days = ("develop-2025-06-01", "develop-2025-06-08")
+    states = (catalogue(ONE) | catalogue(own, day) for own, day in zip((ONE, ONE | OTHER), days, strict=True))
+    repository = history(tmp_path / "r.git", *states)
+    said = run("diff", "HEAD~1", "HEAD", "--tag", "develop-*", "--repo", repository).output
+    assert said.startswith(f"{days[0]} -> new tag {days[1]}")
+    assert "0 of 1 package changed, 1 more is new" in said
+
+
 def test_a_log_names_the_stacks_of_an_upgrade(run: Run, tmp_path: Path) -> None:
     """Where other stacks still have the old version, a target alone would promise too much."""
     old = records(range(3), stacks=["e4s"], target="aarch64"), records(range(5, 8), stacks=["ml"], target="aarch64")

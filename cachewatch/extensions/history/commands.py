@@ -78,7 +78,12 @@ def open_history(asked: Asked) -> Index:
                 terminal.say(f"{said}; this is done once, and may be interrupted")
             with suppress(AnotherInstance):
                 _index(repository, path, line, indexing.in_jobs(repository, min(2, os.cpu_count() or 1)))
-        return Index(path)
+
+    def commit_of(name: str) -> str:
+        with closing(_open_with_history(asked["repo"])) as repository:
+            return resolve(repository, name).commit
+
+    return Index(path, commit_of=commit_of)
 
 
 def _open_with_history(repo: str | None, line: terminal.ProgressLine | None = None) -> Repository:

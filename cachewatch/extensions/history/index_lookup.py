@@ -1,7 +1,7 @@
 """Open the history index for reading, and look up its names, revisions and times."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -49,9 +49,14 @@ class IndexPoint(Struct, frozen=True):
 class Index:
     """A history index opened for reading, unaffected by later writes. `with` closes it, and reports a damaged file."""
 
-    def __init__(self, path: Path, patience: float = schema.PATIENCE) -> None:
-        """Open the index; wait up to `patience` seconds for a writer. Raises NoHistoryIndex if none is at `path`."""
-        self.path = path
+    def __init__(
+        self, path: Path, patience: float = schema.PATIENCE, commit_of: Callable[[str], str] | None = None
+    ) -> None:
+        """Open the index; wait up to `patience` seconds for a writer. Raises NoHistoryIndex if none is at `path`.
+
+        `commit_of` returns the commit of a name in git, such as a branch or git tag; None if there is no repository.
+        """
+        self.path, self._commit_of = path, commit_of
         self.connection = schema.open_for_reading(path, patience)
         self._points: dict[int, IndexPoint] = {}
         self._signatures: dict[tuple[int, int], Signature] = {}
@@ -123,7 +128,7 @@ class Index:
         return self._signatures[build, stacks]
 
     def number_of(self, name: str, *, may_precede: bool = False) -> int:
-        """Return the number of the revision that `name` means: a commit, a date, `HEAD` or `HEAD~3`.
+        """Return the number of the revision that `name` means: a commit, a date, `HEAD`, `HEAD~3` or a name in git.
 
         HEAD is the last indexed revision. A date means the newest revision up to the end of that day, UTC; with
         `may_precede`, return -1 for a date before all revisions. Raises UnknownRevision if there is no such revision.
@@ -146,6 +151,8 @@ class Index:
             raise UnknownRevision(f"{name!r} is no date that a calendar has; write YYYY-MM-DD")
         elif _COMMIT.fullmatch(name):
             return self._number_of_commit(name)
+        if self._commit_of is not None:
+            return self._number_of_commit(self._commit_of(name))
         said = "is not in the history index; write a date, a commit, HEAD or HEAD~3"
         raise UnknownRevision(f"{name!r} {said} (HEAD is {self.indexed.revision[:10]})")
 

@@ -24,7 +24,7 @@ from cachewatch.report.digest_and_message_values import newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.json_and_safe_csv import statement_values
 from cachewatch.report.tables_and_listings import Coloured, Row, Table
-from cachewatch.report.words import names, number, places_named
+from cachewatch.report.words import and_more, names, number, places_named
 from cachewatch.report.words_file import words
 
 OPEN = 2**60  # the end of a span that lasts still; so is every end after the last revision that is wholly indexed
@@ -258,7 +258,10 @@ def returned(index: Index, tag: str, number: int, statements: Iterable[Statement
             ends = index.rows(in_stack, (OPEN, index.id_of("tag", tag), one.name, number))
             day = _day_of(index, number, (end for (end,) in ends))
         if day and now <= f"{date.fromisoformat(day) + timedelta(days=400)}":
-            said[one.id] = words().say(one.kind, "back", name=safe(one.name), tag=safe(tag), day=day)
+            is_package = one.kind is StatementKind.PACKAGE_ADDED
+            versions = [version for line in one.lines for version in line.story.after if version and is_package]
+            name = " ".join((safe(one.name), and_more(versions, words()))).rstrip()
+            said[one.id] = words().say(one.kind, "back", name=name, tag=safe(tag), day=day)
     return said
 
 
