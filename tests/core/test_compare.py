@@ -14,7 +14,7 @@ from cachewatch.core.comparison.kept_and_reused_hashes import describe_not_writt
 from cachewatch.core.comparison.package_changes import compare, part_of
 from cachewatch.core.comparison.package_items import items_of
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
-from cachewatch.core.kinds_and_specs import Delta, Kind, PackageChange, SpecClass, Status
+from cachewatch.core.kinds_and_specs import Delta, Kind, PackageChange, SpecClass, SpecCounts, Status
 from cachewatch.core.statement_kinds import Counts
 from cachewatch.core.versions_spellings_targets import Versions
 
@@ -334,6 +334,15 @@ def test_verdicts(before: list[Record], after: list[Record], verdict: str | None
     assert {name: n for name in SpecClass if (n := getattr(change.counts, name))} == classes
 
 
+def test_an_upgrade_changes_only_variants_of_names_that_stay() -> None:
+    """Another version has variants of other names; though other stacks have all of them, before and after."""
+    others = [record(9, stacks=["ml"], variants=["api=v1", "api=v2", "+new"])]
+    for came, kinds in ((["api=v2"], {Kind.UPGRADED, Kind.VARIANT}), (["api=v1", "+new"], {Kind.UPGRADED})):
+        change = changed([record(1, variants=["api=v1"]), *others], [record(2, **UPGRADED, variants=came), *others])
+        assert [place.kinds for place in change.places] == [kinds]
+        assert (Kind.VARIANT in change.kinds) == (Kind.VARIANT in kinds)
+
+
 def test_what_a_place_that_narrowed_lost() -> None:
     kept = [record(1), record(3, compiler="gcc@9")]
     change = changed([*kept, record(2, os="x")], kept)
@@ -388,6 +397,19 @@ def test_a_pair_stays_a_pair_if_one_of_the_two_is_chosen() -> None:
     assert part(None, records([4]), stacks=["ml"]) is None
 
 
+def test_a_part_names_no_stacks_that_were_not_chosen() -> None:
+    """Though specs of the chosen one are in others, too, or come from there."""
+    before = [record(1, stacks=["e4s", "ml"]), record(2, stacks=["ml"])]
+    found = part(
+        before, [record(1, stacks=["e4s", "hpc"]), record(3, stacks=["e4s", "hep"], **UPGRADED)], stacks=["e4s"]
+    )
+
+    assert found is not None
+    assert found.facts["stacks"] == Delta()
+    assert found.before["stacks"] == found.after["stacks"] == {"e4s"}
+    assert [one.stack for one in found.places] == [one.stack for one in found.stack_versions] == ["e4s"]
+
+
 def test_a_part_has_the_facts_and_kinds_of_what_was_chosen() -> None:
     """The version that came with a chosen spec, and that a chosen spec is unreferenced."""
     before = [record(1, versions=["1.0"]), record(2, os="other", versions=["3.0"])]
@@ -410,6 +432,17 @@ def test_a_part_lists_no_unreferenced_specs_that_were_not_chosen() -> None:
     assert found.unreferenced == ()
     assert other is not None
     assert other.unreferenced == (spec_hash(1), spec_hash(2))
+
+
+def test_counts_of_which_one_is_wrong_do_not_add_up() -> None:
+    """Each number but that of unreferenced specs follows from others."""
+    change = changed([record(1), record(2, os="x")], [record(3), record(4, os="y", stacks=["ml"])])
+    names = {*SpecCounts.__struct_fields__} - {"unreferenced"}
+
+    assert change.counts.adds_up
+    for name in names:
+        wrong = structs.replace(change.counts, **{name: getattr(change.counts, name) + 1})
+        assert not wrong.adds_up, name
 
 
 few = st.sampled_from

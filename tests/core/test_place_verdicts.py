@@ -194,6 +194,21 @@ WORDS: dict[str, Any] = {
             " --fail-on extended: zlib in ml (x86_64_v3)"
         ),
     ),
+    "older versions came in place of different ones": (
+        [{"versions": ["2.0"]}, {"versions": ["2.0"]}, {"versions": ["1.5"]}, {"versions": ["1.5"]}],
+        [{"versions": ["2.0"]}, {"versions": ["1.5"]}, {}, {}],
+        (),
+        (
+            "zlib 1.0 added in place of builds of 2.0 +1 -1 in e4s on x86_64_v3"
+            " zlib 1.0 added in place of builds of 1.5 +1 -1 in e4s on x86_64_v3"
+        ),
+    ),
+    "a target keeps what another one had before it fell": (
+        [{"versions": ["2.0"]}, *({"versions": ["1.5"], "target": target} for target in ("zen4", "aarch64"))],
+        [{}, {"target": "zen4"}, {"versions": ["1.5"], "target": "aarch64"}],
+        (),
+        "zlib 1.5 -> 1.0, 2.0 -> 1.0 on x86_64_v3, zen4 +2 -2 in e4s",
+    ),
     "a configuration came": ([{}], [{}, {"os": "rhel8"}], (), "1.0 now also with rhel8"),
     "a configuration came, and the only other one is gone": (
         [{}],
@@ -268,6 +283,18 @@ WORDS: dict[str, Any] = {
     ),
     "a spec without a target": ([{}], [{}, {"target": ""}], (), "PLACES 1 package, +1 zlib 1.0 +1 in e4s on no target"),
     "the target is not named any more": ([{}], [{"target": ""}], (), "zlib 1.0 -1 BUILT"),
+    "a place went to another target, for which others of the stack came": (
+        [{}, {"stacks": ["ml"]}],
+        [{"target": "zen4"}, {"stacks": ["ml"]}],
+        ("--kind", "target"),
+        "LOST PLACES 1 package, -1 e4s (x86_64_v3) zlib 1.0, now on zen4 -1 ml builds an equal one BUILT IN NEW PLACES",
+    ),
+    "a place went, and another stack has another target": (
+        [{}, {"stacks": ["ml"]}],
+        [{"stacks": ["ml"]}, {"stacks": ["ml"], "target": "zen4"}],
+        ("--kind", "target"),
+        "/after BUILT IN NEW PLACES 1 package, +1 zlib 1.0 +1 in ml on zen4",
+    ),
     "an older build is left for another target": (
         [{"target": "zen4"}],
         [{"versions": ["0.9"]}, {"versions": ["0.9"], "target": "x86_64", "stacks": ["ml"]}],

@@ -107,6 +107,32 @@ def test_what_is_selected_is_covered_too(run: Run, tmp_path: Path, options: tupl
     assert items == changes
 
 
+GPU = records([1], stacks=["gpu", "ml"]) + records([2], versions=["2.0"], stacks=["gpu", "ml"])
+NEWER = {f"p{n}": records([3, 4], versions=["3.0"], stacks=["ml"]) for n in range(5)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({"a": GPU, "b": GPU}, {}, "ml 2 packages 2 packages are gone 4 more of its specs"),
+        ({"a": [*GPU, record(9)], "b": GPU}, {"b": []}, "a removed, had 1.0, 2.0 -1 in e4s; 2 more of its specs"),
+        (
+            {name: [one | {"stacks": ["gpu"]} for one in GPU] for name in NEWER},
+            NEWER,
+            "STACK RENAMED gpu is now called ml 5 packages 10 more of its specs",
+        ),
+    ],
+    ids=["of a stack", "of a package", "of a renamed stack"],
+)
+def test_all_specs_that_another_statement_counts_are_added_up(
+    run: Run, tmp_path: Path, before: Packages, after: Packages, said: str
+) -> None:
+    """Two versions of a package are two items."""
+    rest = {"rest": [record(8)]}
+    output = run("diff", *two_folders(tmp_path, before | rest, after | rest)).output
+    assert f"{said} are counted in another statement" in " ".join(output.split())
+
+
 @pytest.mark.parametrize("stacks", [["e4s", "root"], ["e4s", "ml", "root"]])
 @pytest.mark.parametrize(("old", "new"), [("1.0", "1.1"), ("1.1", "1.0")])
 def test_versions_that_stay_are_no_upgrade(run: Run, tmp_path: Path, stacks: list[str], old: str, new: str) -> None:

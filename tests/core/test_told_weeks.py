@@ -105,6 +105,26 @@ WEEKS = {
         several(6, stacks=["ab"]) | several(6, 20, "q", stacks=["ab"]) | REST,
         [("stack-merged", "a, b -> ab", 12, {"kept": 12})],
     ),
+    "three stacks are merged, and another one is renamed": (
+        both(*(several(6, 20 * n, stack, stacks=[stack]) for n, stack in enumerate("abcd"))) | REST,
+        both(*(several(6, 20 * n, stack, stacks=["bcd" if n else "new"]) for n, stack in enumerate("abcd"))) | REST,
+        [("stack-merged", "b, c, d -> bcd", 18, {"kept": 18}), ("stack-merged", "a -> new", 6, {"kept": 6})],
+    ),
+    **{
+        f"three stacks become two, of which both have packages of {spread}": (
+            both(*(several(6, 20 * n, stack, stacks=[stack]) for n, stack in enumerate("abc"))) | REST,
+            {
+                name: [
+                    one | {"stacks": ["y" if (n % 2 if stack == spread else stack == "b") else "x"]} for one in found
+                ]
+                for number, stack in enumerate("abc")
+                for n, (name, found) in enumerate(several(6, 20 * number, stack).items())
+            }
+            | REST,
+            [("stack-merged", "a, b, c -> x, y", 18, {"kept": 18})],
+        )
+        for spread in "ac"
+    },
     "a stack leaves, and five binaries stay that no stack builds": (
         several(5, **SHARED) | several(5, 20, "q", stacks=["radiuss", "root"]) | REST,
         several(5) | several(5, 20, "q", stacks=["root"]) | REST,

@@ -206,6 +206,22 @@ def test_nobody_is_asked_to_require_an_unknown_version(made: Made) -> None:
     assert text.startswith("To do If you use one: keep it where it is installed. develop has no such build any more")
 
 
+def test_any_build_will_do_for_a_package_that_no_stack_built(made: Made) -> None:
+    """Of one that was built, its own builds are missing, and no others."""
+    one, two, rest = {"one": unbuilt(in_ml(1))}, {"two": in_ml(2)}, many(20)
+    readers = made(
+        *map(catalogue, [rest | one | two, rest, many(20, salt=1), rest | {"one": in_ml(3, versions=["0.9"])}])
+    )
+    readers.go_on()
+    needs = [need for action in readers.made[0].assessment.due for need in action.needs]
+    assert {(need.package, need.version, need.target) for need in needs} == {
+        ("one", "", ""),
+        ("two", "1.0", "x86_64_v3"),
+    }
+    assert "Still open since 2 June: if you use one: keep it" in readers.mail()
+    assert "if you use one" not in readers.mail()
+
+
 @pytest.mark.parametrize("config", [CONFIG, CONFIG.replace("changes: [all]", "changes: [gone]")])
 def test_what_was_to_be_required_long_ago_is_taken_back(made: Made, config: str) -> None:
     """It stays open until then; and it is said where nothing else is reported."""
@@ -429,6 +445,23 @@ def test_what_stacks_have_in_an_older_version_is_required_for_each(made: Made) -
     assert "config remove packages:mpi:require" in back
     assert "use mpi for hep, ml: keep it" in last
     assert "Still open" not in last
+
+
+def test_the_oldest_version_that_is_newer_than_all_is_required_of_stacks_that_fell_together(made: Made) -> None:
+    """What one of them had before was older than what another one has now."""
+    falls = {"hep": ("1.0", "0.9"), "ml": ("0.8", "0.7"), "hpc": ("1.1", "0.9")}
+    states = [
+        many(20)
+        | {
+            "mpi": [
+                in_ml(10 * side + n, versions=[own[side]], stacks=[on])[0] for n, (on, own) in enumerate(falls.items())
+            ]
+        }
+        for side in (0, 1)
+    ]
+    (said,) = weeks(made, CONFIG, *states)
+    assert "If you use mpi: keep it where it is installed, and require mpi@1.0 or newer before" in said
+    assert "packages:mpi:require:'@1.0:'" in said
 
 
 def test_a_requirement_lasts_until_as_new_a_version_is_there(made: Made) -> None:

@@ -4,11 +4,25 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from sqlalchemy import select
 from stored import NOW, OTHER, OWNER, next_form, queue
 
 from cachewatch.config.value_types_and_secrets import StatePlace
+from cachewatch.core.advice.waits_and_reminders import (
+    AnnouncedWave,
+    Departure,
+    DepartureKind,
+    Memory,
+    MetBinaries,
+    OpenAction,
+    Point,
+    SeenPin,
+    StillMissing,
+)
 from cachewatch.errors import StateError
 from cachewatch.store import cursors_and_remembered as cursors
 from cachewatch.store import delivery_queue_and_order as deliveries
@@ -17,7 +31,7 @@ from cachewatch.store import health_and_alerts as health
 from cachewatch.store.cursors_and_remembered import Advance, CursorUpdate, Unread
 from cachewatch.store.delivery_queue_and_order import DeliveryState
 from cachewatch.store.health_and_alerts import Counter
-from cachewatch.store.schema import FORM
+from cachewatch.store.schema import FORM, remembered
 from cachewatch.store.transactions_and_sqlite import Database, create_or_upgrade, form_of, open_database, open_to_read
 
 
@@ -93,6 +107,27 @@ def test_the_same_digest_is_stored_once(database: Database) -> None:
 def advance(revision: str, *unread: Unread, **tags: str | None) -> Advance:
     updates = tuple(CursorUpdate(tag=tag, revision=place, unread=unread) for tag, place in tags.items())
     return Advance(subscription="ml", stream="regular", source="public", revision=revision, tags=updates)
+
+
+def test_what_is_remembered_keeps_its_kind(database: Database) -> None:
+    """By a word that states of earlier versions have, too."""
+    first, place = Point("a" * 40, "develop"), dict[str, Any](source="public", tag="develop")
+    learned: dict[str, Memory] = {
+        "action": OpenAction(source="public", verb="copy", subject="zlib", since="2026-07-26", last_repeated=NOW),
+        "departure": Departure(**place, kind=DepartureKind.TAG, last=first, first=first, packages=("zlib",)),
+        "met": MetBinaries(hashes=("a", "b")),
+        "pin": SeenPin(**place, revision=first.revision),
+        "still-missing": StillMissing(
+            source="public", series="develop-*", stream="regular", packages=("zlib",), times=2
+        ),
+        "wave": AnnouncedWave(**place, revision=first.revision, day="2026-07-26", count=9),
+    }
+    with database.write() as connection:
+        step = msgspec.structs.replace(advance(first.revision), learned=tuple(learned.values()))
+        cursors.advance(connection, [step], NOW)
+        assert cursors.remembered_by(connection, "ml").facts == step.learned
+        stored = connection.execute(select(remembered.c.content).order_by(remembered.c.key)).scalars()
+        assert [msgspec.msgpack.decode(one)["type"] for one in stored] == [*learned]
 
 
 def test_an_answer_is_written_by_who_claimed_the_delivery_alone(database: Database) -> None:
