@@ -304,8 +304,13 @@ def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple
 def _kinds(changes: frozenset[Kind]) -> list[str]:
     """Return kinds as a configuration writes them, in the fewest words: default, +rebuilt, -compiler."""
     ways = [
-        [word, *(f"+{kind}" for kind in sorted(changes - kinds)), *(f"-{kind}" for kind in sorted(kinds - changes))]
+        [
+            word,
+            *(f"{plus}{kind}" for kind in sorted(changes - kinds)),
+            *(f"-{kind}" for kind in sorted(kinds - changes)),
+        ]
         for word, kinds in GROUPS.items()
+        for plus in ["+" if word == "default" or kinds - changes else ""]
     ]
     return min([*ways, sorted(changes)], key=len)
 

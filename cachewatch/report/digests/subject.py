@@ -426,15 +426,16 @@ class Clause:
         share, percent = gone / before, f"{gone / before:.0%}"
         much = "all" if gone == before else "most" if share >= NEARLY_ALL else "some"
         is_explained = any(each.causes for tag in tags for each in tag.statements)
-        is_rebuilt = 2 * turnover.rebuilt > turnover.gone
+        is_unexplained = 2 * turnover.rebuilt > turnover.gone and not is_explained
+        reason = words.text("turnover", "unknown") if is_unexplained else ""
+        told = "; ".join(filter(None, (fates if len(parts) > 1 else "", reason)))
         return {
             "binaries": words.text("turnover", "selected" if turnover.is_part else "binaries"),
             "share": {"all": "all", "most": "nearly all", "some": percent}[much],
             "hashes": words.say("turnover", much, percent=percent),
             "became": words.text("turnover", f"{next(iter(parts))}_alone" if len(parts) == 1 else "several"),
-            "fates": f" ({fates})" if len(parts) > 1 else "",
+            "fates": f" ({told})" if told else "",
             "of": f"of {day_of(tags[0].since)} " if tags and tags[0].since else "",
-            "because": words.text("other", "not_recorded") if is_rebuilt and not is_explained else "",
         }
 
     def _returned(self, one: Statement) -> dict[str, object]:
