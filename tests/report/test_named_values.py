@@ -130,6 +130,11 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
         [record(5, stacks=A), record(6, stacks=B)],
         "zlib 1.0 no longer shared with b +1 -1 MORE COPIES 1 package, +1 zlib 1.0 no longer shared +1 in b",
     ),
+    "builds that two stacks share, in place of one that is left without a stack": (
+        [record(1, stacks=AB)],
+        [record(1, stacks=["root"]), record(5, stacks=AB)],
+        "MORE COPIES 1 package, +1 zlib 1.0 +1 in a, b 1 of",
+    ),
     "builds of one stack in place of which it shares those of another": (
         [record(1, stacks=A), record(6, stacks=B)],
         [record(1, stacks=AB)],

@@ -345,18 +345,23 @@ class _ItemsReader:
                     total.kinds.add(kind)
 
     def _even(self, signature: Signature | None, stacks: Set[str]) -> frozenset[str]:
-        """Return those of `stacks` that have as many builds as before that equal `signature` in all but stacks."""
+        """Return those of `stacks` that have as many builds as before that equal `signature` in all but stacks.
+
+        If more such builds are left without a stack, the others were built in place of these: return none.
+        """
         alike = signature and replace(signature, stacks=())
+        if self._more_copies[alike, ""] > 0:
+            return frozenset()
         return frozenset(stack for stack in stacks if self._more_copies[alike, stack] == 0)
 
     @cached_property
     def _more_copies(self) -> Mapping[tuple[Signature | None, str], int]:
-        """How many builds each stack gained or (negative) lost, by signature without stacks, and by stack."""
+        """How many builds each stack ("": no stack) gained or (negative) lost, by signature without stacks."""
         more = Counter[tuple[Signature | None, str]]()
         for side, sign in ((self._change.specs_before, -1), (self._change.specs_after, 1)):
             for signature, count in side.counts.items():
                 alike = replace(signature, stacks=())
-                for stack in signature.stacks:
+                for stack in signature.stacks or ("",):
                     more[alike, stack] += sign * count
         return more
 
