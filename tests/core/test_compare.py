@@ -343,6 +343,15 @@ def test_an_upgrade_changes_only_variants_of_names_that_stay() -> None:
         assert (Kind.VARIANT in change.kinds) == (Kind.VARIANT in kinds)
 
 
+def test_a_lost_place_is_of_a_changed_target_where_its_own_stack_gained_one() -> None:
+    """Not if another stack did."""
+    others = [record(9, stacks=["ml"])]
+    for stack, targets in (("e4s", ["zen4"]), ("ml", [])):
+        change = changed([record(1), *others], [record(2, target="zen4", stacks=[stack]), *others])
+        (lost,) = items_of(change)[0].losses
+        assert ([target for target, _ in lost.moved_to], Kind.TARGET in lost.kinds) == (targets, bool(targets))
+
+
 def test_what_a_place_that_narrowed_lost() -> None:
     kept = [record(1), record(3, compiler="gcc@9")]
     change = changed([*kept, record(2, os="x")], kept)

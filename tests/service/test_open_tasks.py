@@ -187,6 +187,16 @@ def test_readers_have_no_copy_of_what_their_lock_file_lacks(made: Made, tmp_path
     assert f"one 1.0 for x86_64_v3 was pruned, as announced on 3 June{own}." in said[2]
 
 
+def test_a_migration_names_the_target_with_its_system_where_both_changed(made: Made) -> None:
+    """It is advice for who moves there, and to keep what is gone for the others."""
+    machines: tuple[Record, Record] = ({}, {"os": "rhel9", "target": "zen4"})
+    sides = ({f"q{n}": in_ml(10 * side + n, **own) for n in range(6)} for side, own in enumerate(machines))
+    states = [many(2) | found for found in sides]
+    (said,) = weeks(made, CONFIG, *states)
+    assert "keep them where they are installed. develop builds them for zen4 (rhel9) now" in said
+    assert "Re-concretize only where you move to zen4 (rhel9)." in said
+
+
 def test_what_was_to_be_copied_long_ago_is_told_when_it_is_pruned(made: Made) -> None:
     """It is not said for longer than a month, and remembered all the same."""
     one, rest = in_ml(1), many(20)
