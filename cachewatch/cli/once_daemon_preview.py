@@ -345,7 +345,7 @@ class _Preview:
             return f"{name} begins at the only revision of its source, which can be compared with none"
         if self._is_silent:
             return f"{name} begins at the newest revision"
-        return f"no changes since {self._since or 'the last report'} match {name}"
+        return f"nothing that {name} reports changed since {self._since or 'the last report'}"
 
     def _has_one_revision(self, source: Source) -> bool:
         """Tell whether the stream is to begin with a report, but the source has only one revision."""

@@ -204,6 +204,8 @@ def write_listing(
     elif form == "names":
         yield from (f"{safe_name(str(row[0]))}\n".encode() for row in rows)
     elif form == "text":
+        # Without _data/tags.yaml, nobody lists the stacks of tags.
+        columns = columns[: -1 if columns and all(row[-1] is None for row in rows) else None]
         shown = [tuple(map(_listing_cell, columns, row)) for row in rows]
         after = [_SHARED] if what == "stacks" and len(rows) > 1 else []
         after += [_LISTED] if any(isinstance(each, ListedTag) and each.stacks for each in listed) else []

@@ -390,6 +390,7 @@ def reason_of(loss: Loss, own: Words, versions: Sequence[str] = ()) -> str:
         version=", ".join(safe_name(one) or "no version" for one in versions),
         there=safe_name(loss.there),
         stacks=stacks_named(loss.stacks),
+        any_stack=" or ".join(stacks_named(loss.stacks).split(", ")),
         where=f"in {stacks_named(loss.stacks)}" if loss.stacks else "there",
         for_target=f" for {safe_name(loss.target)}" if loss.target else "",
         compiler=safe_name(loss.compiler),

@@ -158,12 +158,12 @@ def test_an_empty_preview_says_how_to_see_one(run: Run) -> None:
     run("once")
 
     assert run("preview", "all").error == (
-        "cachewatch: no changes since the last report match all: nothing would be sent; "
+        "cachewatch: nothing that all reports changed since the last report: nothing would be sent; "
         "`cachewatch preview all --since REVISION` shows older changes\n"
     )
     assert "NEW         new  1.0" in run("preview", "all", "--since", "HEAD~1").output
     error = run("preview", "--since", "HEAD").error
-    assert "since HEAD match all: nothing would be sent; an earlier --since shows" in error
+    assert "nothing that all reports changed since HEAD: nothing would be sent; an earlier --since shows" in error
 
 
 def test_a_preview_names_what_is_unreadable(configured: Path, run: Run) -> None:

@@ -320,7 +320,7 @@ def test_a_reason_is_given_for_each_lost_version(run: Run, tmp_path: Path) -> No
     told(run, tmp_path, before, after)
     output = run("diff", tmp_path / "before.md", tmp_path / "after.md", "--format", "json").output
     (place,) = json.loads(output)["changesets"][0]["packages"][0]["places"]
-    reason = "of 1.0: the same binary stays, b builds it; of 0.9: b builds an equal one"
+    reason = "of 1.0: the binaries stay in b; of 0.9: b builds an equal one"
     assert place["loss"]["reason"] == reason
 
 

@@ -186,7 +186,8 @@ def outdated_packages(
             is_named |= is_upgrade and bool(line.counts.vanished or {*line.story.replaced} - line.story.still_there)
             is_left = line.counts.without_stack > line.counts.never_built and not (is_upgrade and is_named)
             is_outdated = is_left or (line.counts.vanished and is_replaced)
-            if is_outdated and line.package not in missed and not was_lost(line, tag, returned):
+            unchanged = [each for each in returned if line.package not in each.exceptions]
+            if is_outdated and line.package not in missed and not was_lost(line, tag, unchanged):
                 yield line.package, line.vanished_from | (line.left if is_left else frozenset())
 
 

@@ -61,7 +61,8 @@ def package_report(
     explained = tuple(one for one in explanations if one.predecessor is not None)
     rest, new = len(explained) - _MOST_SPECS, len(explanations) - len(explained)
     more = [f"... and {rest:,} more specs (--format json has all)"] if rest > 0 else []
-    more += [f"{number(new, 'new spec')}: the package had none before"] if new else []
+    was = f" at {before.revision[:7]}" if before.revision else f" in {safe(before.name)}"
+    more += [f"{number(new, 'new spec')}: the package had none{was}"] if new else []
     notes = [] if explanations else [_nothing("no new specs", before, after)]
     if notes and not is_recorded:
         notes.append("new specs could not be explained: the dependency graphs of these revisions are not recorded")

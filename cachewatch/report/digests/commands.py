@@ -108,7 +108,7 @@ def steps(digest: Digest, words: Words) -> tuple[str, list[str]]:
     own = _lifted(digest, words)
     for tag, names in keeping.items():
         if tag not in {one.tag for one in moved}:
-            named = and_more([spec.partition("@")[0] for spec in names], words)
+            named = and_more(list(dict.fromkeys(spec.partition("@")[0] for spec in names)), words)
             key = "kept_if" if digest.environment is None else "kept_there"
             own += _comment(words.say("todo", key, len(names), tag=tag, names=named))
             own.append(_add_mirror(digest, "", tag, urls))

@@ -547,10 +547,12 @@ def title(digest: Digest, words: Words) -> str:
         is_of_snapshot = clause in clauses[1:2] and clauses[0].kind == "snapshot" and ":" not in text
         is_of_snapshot = is_of_snapshot and clause.first.rank is not Rank.MISSED  # which is of another tag
         between = "" if not text else ": " if is_of_snapshot else "; "
-        fitting = _fitting(clause, following, room - len(text) - len(between), is_first=not text)
+        of_snapshot = _of_snapshot(clause, digest, words)
+        left = room - len(text) - len(between) - len(of_snapshot)
+        fitting = _fitting(clause, following, left, is_first=not text)
         if not fitting:
             break
-        text += between + fitting
+        text += between + fitting + of_snapshot
         rest.remove(clause)
     if not text:
         return as_subject(clauses[0].forms[-1], prefix)
@@ -567,6 +569,14 @@ def title(digest: Digest, words: Words) -> str:
         counted = [f"; {said}" for said in ([commonest.counted] if commonest.is_list else []) + losses]
         text += next((said for said in counted if len(text) + len(said) <= room), "")
     return text.encode("ascii", "replace").decode()
+
+
+def _of_snapshot(clause: Clause, digest: Digest, words: Words) -> str:
+    """Return ` in TAG` if `clause` is about a snapshot alone, and `digest` about other tags, too; else ""."""
+    tags = {tag.tag for tag in clause.first.tags if not tag.base}
+    others = {tag.report.tag for tag in digest.tags if any(one.kind not in _TAGS for one in tag.statements)} - tags
+    is_named = len(tags) == 1 and others and is_snapshot(min(tags)) and clause.kind not in ("snapshot", *_TAGS)
+    return words.say("todo", "in_tag", tag=safe_name(min(tags))) if is_named else ""
 
 
 def _is_named(clause: Clause, text: str, digest: Digest) -> bool:

@@ -23,7 +23,7 @@ from cachewatch.core.escaping_and_mentions import is_shell_word, safe, safe_name
 from cachewatch.core.kinds_and_specs import LossClass, grouped
 from cachewatch.core.names_and_layouts import is_snapshot, series
 from cachewatch.core.statement_kinds import StatementKind, lost_packages
-from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, falls, sorted_versions
 from cachewatch.report.digest_and_message_values import Digest, TagDigest, newest_day
 from cachewatch.report.digests.body_and_table import lacked, lines_of, tag_name
 from cachewatch.report.digests.subject import day_of, is_rebuilt_again, lifted_names
@@ -124,6 +124,7 @@ def _due(digest: Digest, words: Words) -> list[str]:
     for tag, specs in keeping.items():
         names = [spec for spec in specs if spec in still or spec.partition("@")[0] not in open_ones]
         names.sort(key=lambda spec: spec.partition("@")[0] not in asked)
+        names = _one_for_each(names)
         said = words.say("todo", "kept", len(names), tag=tag, branch=series(tag), names=and_more(names, words))
         lines += [_of_branch(series(tag) or tag, said, digest, words)] if names else []
     lines[1:1] = [] if keeping else _kept_too(digest, words)
@@ -186,6 +187,15 @@ def keeping_of(digest: Digest) -> dict[str, list[str]]:
         if one.home and is_shell_word(one.home) and not own.is_waiting:
             found.setdefault(one.home, {})[one.spec.removesuffix(":")] = None
     return {tag: [*specs] for tag, specs in found.items()}
+
+
+def _one_for_each(specs: Iterable[str]) -> list[str]:
+    """Return one spec for each package in `specs`, with all versions: `tau@2.4,2.5` for `tau@2.4` and `tau@2.4,2.5`."""
+    found: dict[str, dict[str, None]] = {}
+    for spec in specs:
+        package, _, versions = spec.partition("@")
+        found.setdefault(package, {}).update(dict.fromkeys(versions.split(",")))
+    return [f"{package}@{','.join(sorted_versions(versions))}" for package, versions in found.items()]
 
 
 def _kept_too(digest: Digest, words: Words) -> list[str]:
@@ -299,8 +309,13 @@ def _old_and_rebuilt(digest: Digest) -> tuple[dict[str, frozenset[str]], dict[st
         # The name of a rebuilt package says more than an old version of it.
         if (package := version.rpartition(" ")[0]) in packages:
             packages[package] += versions.pop(version)
+    # Of several tags, stacks are named only if the package changed in the same ones.
+    is_one = len(own) == 1
     old, rebuilt = (
-        {name: frozenset().union(*stacks) if all(stacks) else frozenset() for name, stacks in found.items()}
+        {
+            name: frozenset().union(*stacks) if all(stacks) and (is_one or len({*stacks}) == 1) else frozenset()
+            for name, stacks in found.items()
+        }
         for found in (versions, packages)
     )
     return old, dict(sorted(rebuilt.items()))
