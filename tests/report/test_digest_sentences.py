@@ -10,6 +10,7 @@ from cachewatch.core.filters_and_spec_patterns import Globs, Selection
 from cachewatch.report.dates_and_totals import accounting
 from cachewatch.report.digests.body_and_table import happened, routine
 from cachewatch.report.digests.data_for_templates import view
+from cachewatch.report.digests.todo import one_for_each
 from cachewatch.report.words_file import words
 
 
@@ -326,6 +327,24 @@ def test_advice_names_the_branch_of_several_that_it_is_about(tmp_path: Path) -> 
     assert "If you use zlib for aarch64 in develop: keep it" in body(lacks_zlib, two | {"new": [record(9)]})
 
 
+def test_a_subject_names_the_snapshot_of_several_tags_that_lost_something(tmp_path: Path) -> None:
+    """Stacks whose lock files are outdated are named only if they are those of each tag."""
+    arm, both = [record(2, target="aarch64")], [record(3, stacks=["a"]), record(4, stacks=["b"])]
+    day = "develop-2025-05-25"
+    for stacks, said in ((["a", "a"], "(builds of tau in a)"), (["a", "b"], "(builds of tau)")):
+        rebuilt = [
+            [one | {"hash": record(7)["hash"]} if one["stacks"] == [stack] else one for one in both] for stack in stacks
+        ]
+        before = {"zlib": [record(1), *arm], "tau": both}
+        after = {"zlib": arm, "tau": rebuilt[0]}, {"zlib": before["zlib"], "tau": rebuilt[1], "new": [record(9)]}
+        old = catalogue(before) | catalogue(before, day)
+        repository = history(tmp_path / stacks[1], old, catalogue(after[1]) | catalogue(after[0], day))
+        tags = [read(repository, selection=Selection(tags=Globs([tag]))) for tag in ("develop", day)]
+        rendered, body = mail(digest_of(*tags, silenced=()))
+        assert rendered.title == f"zlib gone from e4s on x86_64_v3 in {day}; new new 1.0"
+        assert said in body
+
+
 def test_sentences_name_the_tag_of_several_that_they_are_about(tmp_path: Path) -> None:
     """Also of what is routine, where the same packages were rebuilt, and of lists of more than the table explains."""
     gone, missing = {f"p{i}": [record(20 + i)] for i in range(3)}, {f"q{i}": [record(40 + i)] for i in range(5)}
@@ -513,6 +532,10 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
         selection=Selection(kinds=Globs(["package-added"])),
     )
     assert f"{need} in ml (still built elsewhere), {keep}" in mail(digest_of(tag, silenced=()))[1]
+
+
+def test_versions_of_a_package_share_a_spec() -> None:
+    assert one_for_each(["tau@2.5", "hip@1.0", "tau@2.4,2.5"]) == ["tau@2.4,2.5", "hip@1.0"]
 
 
 def test_of_several_sources_each_is_named(tmp_path: Path) -> None:

@@ -122,6 +122,7 @@ def test_what_is_back_with_another_hash_is_no_routine_rebuild(made: Made) -> Non
     said = readers.mail()
     assert "one is back in ml (x86_64_v3)" in said
     assert "Routine 1 binary of two rebuilt; it is not known why." in said
+    assert "before 3 June (builds of one in ml, two in e4s)." in said
 
 
 def test_a_place_is_missing_since_the_revision_that_lost_it(made: Made) -> None:

@@ -124,7 +124,7 @@ def _due(digest: Digest, words: Words) -> list[str]:
     for tag, specs in keeping.items():
         names = [spec for spec in specs if spec in still or spec.partition("@")[0] not in open_ones]
         names.sort(key=lambda spec: spec.partition("@")[0] not in asked)
-        names = _one_for_each(names)
+        names = one_for_each(names)
         said = words.say("todo", "kept", len(names), tag=tag, branch=series(tag), names=and_more(names, words))
         lines += [_of_branch(series(tag) or tag, said, digest, words)] if names else []
     lines[1:1] = [] if keeping else _kept_too(digest, words)
@@ -189,7 +189,7 @@ def keeping_of(digest: Digest) -> dict[str, list[str]]:
     return {tag: [*specs] for tag, specs in found.items()}
 
 
-def _one_for_each(specs: Iterable[str]) -> list[str]:
+def one_for_each(specs: Iterable[str]) -> list[str]:
     """Return one spec for each package in `specs`, with all versions: `tau@2.4,2.5` for `tau@2.4` and `tau@2.4,2.5`."""
     found: dict[str, dict[str, None]] = {}
     for spec in specs:
