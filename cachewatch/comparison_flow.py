@@ -208,7 +208,7 @@ class ComparedPair(NamedTuple):
 
 
 def conclude(compared: ComparedPair, tally: Tally) -> Report:
-    """Return the report on a pair of tags whose packages were all compared; judge the tag if `judgement` is None."""
+    """Return the report on a pair of tags whose packages were all compared; judge the tag unless `compared` has that."""
     comparison, pair, _, selection, judgement = compared
     packages, takes = pair.difference.packages, pair.difference.takes
     tag = pair.after.tag or pair.before.tag or ""

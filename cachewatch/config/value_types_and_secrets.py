@@ -152,7 +152,7 @@ class CheckedText(FromText):
 
 
 class ConvertedFrom:
-    """The type of a value that `make` computes from a section or list of the type `of`, and the ConfigContext."""
+    """A type for pydantic: a section or list of the type `of` is read, and the value is `make(it, ConfigContext)`."""
 
     def __init__(self, of: Any, make: Callable[[Any, ConfigContext], Any]) -> None:
         self._of, self._make = of, make

@@ -141,7 +141,7 @@ class _Assignment:
         return _Head(StatementKind.SUSPICIOUS, self.judgement.suspicion)
 
     def _of_stacks(self, left: Set[str], joined: Set[str]) -> _Head | None:
-        """Return the head of a statement on a stack if the stacks `left` are gone and `joined` are new; else None."""
+        """Return the head of the statement on a stack of `left` or `joined`; None unless all are gone or new in the tag."""
         if not (left or joined) or not (left <= self._lost and joined <= self._gained):
             return None
         stack = min(left | joined, key=self._ranks.__getitem__)
@@ -575,7 +575,10 @@ def divided(line: Line, wants_line: WantsLine) -> tuple[Line | None, Line | None
 def select_statements(
     statements: Iterable[Statement], wants_line: WantsLine, wants: Wants
 ) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
-    """Return selected statements and the rest; `wants` selects statements on the tag, `wants_line` lines of others."""
+    """Return selected statements and the rest: `wants` selects those on the whole tag, `wants_line` lines of others.
+
+    A statement (one line per package) of which some lines are selected is in both results, each with its own lines.
+    """
     shown: list[Statement] = []
     rest: list[Statement] = []
     for statement in statements:

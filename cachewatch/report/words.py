@@ -374,7 +374,7 @@ def name_of(statement: Statement) -> str:
 
 
 def reason_of(loss: Loss, own: Words, versions: Sequence[str] = ()) -> str:
-    """Return what the tag has after `loss`, `e4s builds it`, worded by `own`; any `versions` replace the lost one."""
+    """Return, in the words `own`, what the tag still has after `loss`; name `versions`, if any, as the lost versions."""
     key = loss.loss_class.value
     if loss.loss_class is LossClass.OTHER and not loss.there:
         key = "other_variants"

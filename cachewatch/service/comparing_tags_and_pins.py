@@ -186,8 +186,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _tag_news(self, comparison: Comparison, selection: Selection, room: int | None, based_on: Hashable) -> TagNews:
         """Return the news of the tag in `comparison`, as `selection` selects it.
 
-        `room` is the most bytes that the attached table may have; None means no table. `based_on` identifies what was
-        compared instead of documents of the earlier revision: only equal comparisons share their news.
+        `room` is the most bytes that the attached table may have; None means no table. `based_on` is part of the
+        key by which equal comparisons share their news: it names what took the place of documents of the earlier revision.
         """
         (pair,) = comparison.pairs
         find = partial(self._news, comparison, selection, room, based_on)

@@ -364,7 +364,7 @@ def _changed_variants(
 
 
 def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
-    """Return a combination for each version of a spec, with compiler "none" if `is_compiler_unknown`."""
+    """Return a Combination (version, compiler, system, variants) per version; compiler "none" if it is unknown."""
     compiler = NO_COMPILER if is_compiler_unknown else signature.compiler
     rest = (compiler, signature.os, signature.platform, signature.variants)
     return [Combination(version, *rest) for version in signature.versions or ("",)]

@@ -251,7 +251,10 @@ def _side(document: Document | None, specs: Specs, own: Specs) -> SpecSide | Non
 
 
 def _change_of(prepared: _Prepared, reported: Reported, *, is_pruned: bool) -> PackageChange | None:
-    """Return the changes of a package: those `reported`, rebuilt specs, and changed stacks; None if there are none."""
+    """Return the changes of a package: those `reported`, rebuilt specs, changed stacks; None if there are none.
+
+    `is_pruned`: whether the tag loses specs without a stack; in snapshots and releases, nothing is pruned.
+    """
     unknown = prepared.is_compiler_unknown
     vanished, new = reported.specs
     # DeepDiff is not given equal counts.
@@ -348,8 +351,8 @@ def _newly_unreferenced(prepared: _Prepared, reported: Reported) -> tuple[Spec, 
 def part_of(change: PackageChange, selection: Selection) -> PackageChange | None:
     """Return the part of `change` on selected specs and specs paired with these; None if there is no such part.
 
-    Only selected stacks are named. If `selection` filters compilers, systems or versions, a place without any selected
-    build left counts as lost, whatever else it has.
+    Only selected stacks are named. If `selection` filters compilers, systems or versions, a place (a stack on a target)
+    without a selected build counts as lost, whatever else it has.
     """
     chooses, sees_stack = selection.chooses, selection.stacks
     seen = [one for one in change.places if sees_stack(one.stack)]

@@ -268,7 +268,7 @@ class _ItemsReader:
     def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
         """Return the story that `new` replaced `old` on another system or platform in all stacks; None if it did not.
 
-        `own` is the class of the spec that is being added: of `old` if it is a class of removed specs, else of `new`.
+        `own` is the class of one of the two specs: of `old` if it is a class of removed specs, else of `new`.
         """
         if old is None or new is None or own not in _SYSTEM_CLASSES or old.target != new.target:
             return None

@@ -141,7 +141,10 @@ def _staying(moves: Iterable[Action]) -> list[str]:
 
 
 def _either(commands: Sequence[str], moves: Sequence[Action], words: Words, *, is_whole: bool = False) -> list[str]:
-    """Return a block of `commands`, for all readers if `is_whole`; if `moves` are optional, add one to copy builds."""
+    """Return a block of `commands`; if `moves` are optional, add a second block, to stay and copy builds instead.
+
+    Unless `is_whole`, readers are told to leave out commands of the first block that are not for them.
+    """
     moving = _block(commands, words, is_whole=is_whole)
     staying = _staying(moves)
     if not staying:

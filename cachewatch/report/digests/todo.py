@@ -199,7 +199,7 @@ def one_for_each(specs: Iterable[str]) -> list[str]:
 
 
 def _kept_too(digest: Digest, words: Words) -> list[str]:
-    """Return sentences on snapshots that have builds, too, that readers should copy and were not asked to before."""
+    """Return sentences on snapshots that also have the builds that this digest is the first to ask readers to copy."""
     asked = {name for one in digest.assessment.due if one.verb is Verb.COPY or one.is_copy for name in one.names}
     to_copy = {one.spec for one in digest.assessment.to_copy if one.package in asked}
     said = []
