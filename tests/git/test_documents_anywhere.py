@@ -182,7 +182,7 @@ def test_an_overwritten_document_of_one_tag_cannot_be_read(run: Run, tmp_path: P
         assert (result.exit_code, result.error.count("unreadable")) == (code, code // 2)
     result = run("tags", "--repo", repository, *option)
     assert (result.exit_code, result.error.count("unreadable")) == (4, 2)
-    assert [line.split()[1:] for line in result.output.splitlines()[1:]] == [["3", "-"], ["1", "-"]]
+    assert [line.split()[1:] for line in result.output.splitlines()[1:]] == [["3"], ["1"]]
 
 
 def test_a_short_name_is_not_found_within_other_words(run: Run, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_the_end_of_a_wait_names_its_cause(tmp_path: Path) -> None:
     body = mail(digest_of(tag, known=waited))[1]
     lock_file = "Re-concretize, too, if a lock file names zlib 1.0 from develop."
     assert body.startswith(f"The wait is over. {lock_file} What happened")
-    assert "back, unchanged since 20 May. It seems that publishing had failed." in body
+    assert "back, as they were on 20 May. It seems that publishing had failed." in body
 
 
 def test_what_differs_about_what_is_back_comes_after_it(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_everything_is_back(tmp_path: Path) -> None:
     assert rendered.level == "calm"
     assert body.startswith(
         "Nothing to do. What happened 150 of 150 packages that were missing since 27 November are back, "
-        "unchanged since 20 November except zlib. "
+        "as they were on 20 November except zlib. "
         "UPGRADED, no stack has the old version zlib 1.3.1 -> 1.3.2 e4s"
     )
 

@@ -120,6 +120,16 @@ def test_a_new_snapshot_is_compared_with_the_one_that_it_replaces(run: Run, tmp_
     assert "0 of 1 package changed, 1 more is new" in said
 
 
+def test_a_log_names_what_is_built_in_another_way(run: Run, tmp_path: Path) -> None:
+    """And what configurations came, with their stacks."""
+    other = {"compiler": "gcc@12.3.0"}
+    states = [record(1)], [record(2, **other)], [record(2, **other), record(3, **other, variants=["+cuda"])]
+    repository = history(tmp_path / "r.git", *(catalogue({"zlib": own}) for own in states))
+    said = run("log", "zlib", "--repo", repository).output
+    assert "zlib (gcc@11.4.0 -> gcc@12.3.0 in e4s) built in another way" in said
+    assert "zlib (1.0 now also with +cuda in e4s) in new configurations" in said
+
+
 def test_a_log_names_the_stacks_of_an_upgrade(run: Run, tmp_path: Path) -> None:
     """Where other stacks still have the old version, a target alone would promise too much."""
     old = records(range(3), stacks=["e4s"], target="aarch64"), records(range(5, 8), stacks=["ml"], target="aarch64")

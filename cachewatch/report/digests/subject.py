@@ -153,6 +153,8 @@ class Clause:
                         older = self._words.text(self.path, "mistake" if is_fall else "older")
                         values["older"] = f"{stays[1:-1]}; {older}" if stays else older
                         values["change"] = f"{phrases.replacement(line)}{where} {'' if older else stays}"
+                if says_where and own and own[0].story.kind in (StatementKind.RECONFIGURED, StatementKind.WIDENED):
+                    values["package"] += f" ({phrases.fact(own[0])} {phrases.where(own[0])})"
                 items.append(" ".join(fill(item, 2, values).split()))
         return list(dict.fromkeys(items))
 
