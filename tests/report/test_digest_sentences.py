@@ -413,6 +413,14 @@ def test_lock_files_of_an_upgrade_that_nobody_asked_for_are_outdated(tmp_path: P
     assert "also re-concretize lock files made against develop before 2 June (builds of zlib in e4s)." in body
 
 
+def test_lock_files_of_an_upgrade_that_left_old_builds_are_outdated(tmp_path: Path) -> None:
+    """No stack builds these any more, while another stack keeps its own."""
+    kept = record(2, stacks=["b"])
+    before, after = [record(1, stacks=["a"]), kept], [record(1, stacks=[]), record(3, versions=["1.1"], stacks=["a"])]
+    body = mail(digest_of(week(tmp_path, {"zlib": before}, {"zlib": [*after, kept]}), silenced=()))[1]
+    assert "re-concretize lock files made against develop before 2 June (builds of zlib in a)." in body
+
+
 def test_a_version_that_nobody_asked_for_is_not_offered(tmp_path: Path) -> None:
     """The package is listed for a downgrade in another stack."""
     before, after = (
