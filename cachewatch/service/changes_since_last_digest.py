@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
@@ -15,8 +16,9 @@ from cachewatch.core.advice.environment_coverage import Coverage, Environment, N
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Home, Pinned
 from cachewatch.core.advice.waits_and_reminders import Departure, Memory, Point, Remembered, merged, series_or_tag
 from cachewatch.core.kinds_and_specs import Kind
-from cachewatch.core.statement_kinds import Counts, Statement, StatementKind
+from cachewatch.core.statement_kinds import Counts, OwnedLoss, Statement, StatementKind
 from cachewatch.core.versions_spellings_targets import version_key
+from cachewatch.errors import SourceError
 from cachewatch.git.revision_names_and_times import Revision, covers, is_there, resolve, resolve_upstream, times_between
 from cachewatch.git.tags_and_documents import Bases, Restored, RestoredDocument, document_in, tags_of
 from cachewatch.report.digest_and_message_values import Note, Outage, Span
@@ -288,16 +290,30 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
         stacks, _, *others = self.selection().of_specs
         for tag, those in statements.items() if stacks and not any(others) and self.environment is None else ():
             named = {package for one in those for package in one.packages}.union(back.get(tag, ()))
-            missing: defaultdict[str, set[str]] = defaultdict(set)  # names of stacks, places and machines, by package
+            missing: defaultdict[str, list[Departure]] = defaultdict(list)
             for departure in self.returns.in_documents(tag):
                 for package in departure.missing(self.stream.name):
                     if package not in named and wanted(package):
-                        missing[package].add(departure.name)
+                        missing[package].append(departure)
             report = self.unselected(gap.base, self.newest, tag, missing.__contains__) if missing else None
             for one in report.statements if report else ():
                 lost = [each for each in one.losses if each.loss is not None and each.loss.is_missed]
-                if any(removals.is_for_same(name, each.name) for each in lost for name in missing[each.package]):
+                if any(self._is_for_same(gone, each) for each in lost for gone in missing[each.package]):
                     yield tag, one
+
+    def _is_for_same(self, departure: Departure, lost: OwnedLoss) -> bool:
+        """Tell whether the place or machine of `departure` could run the builds that are `lost` now."""
+        platforms = {spec.signature.platform for spec in (lost.loss.builds if lost.loss else ())}
+        if not removals.is_for_same(departure.name, lost.name) or platforms <= {"linux"}:
+            return removals.is_for_same(departure.name, lost.name)
+        with suppress(SourceError):  # this clone may lack the revisions
+            last, first = (resolve(self.repository, point.revision) for point in (departure.last, departure.first))
+            then = self.unselected(last, first, departure.first.tag, {lost.package}.__contains__)
+            own = (each for one in then.statements for each in one.losses if each.package == lost.package)
+            systems = [set(each.machine_systems) for each in own if each.name == departure.name]
+            # The systems of a lost place are named at least if they are not Linux.
+            return not systems or any(own & set(lost.machine_systems) for own in systems)
+        return True
 
     def _with_statements(
         self, news: Iterable[TagNews], more: list[tuple[str, Statement]], old: Revision, bases: Bases, back: Restored

@@ -99,6 +99,15 @@ def test_what_only_other_stacks_built_is_told_when_it_goes(
     assert "mpi is back in ml" in back
 
 
+def test_what_another_platform_loses_is_not_told_to_those_who_lost_the_package(made: Made) -> None:
+    """Though it is for the same target."""
+    mac = in_ml(8, platform="darwin", os="sequoia", stacks=["mac", "root"])
+    hep = in_ml(2, stacks=["hep", "root"])
+    states = [many(20) | {"mpi": own} for own in (in_ml(1) + hep + mac, hep + mac, hep)]
+    lost, of_mac = weeks(made, ML, *states)
+    assert ("hep builds an equal one" in lost, of_mac) == (True, "")
+
+
 def test_only_what_was_announced_is_told_as_pruned(made: Made) -> None:
     """A build of the same package for another target is not what readers were asked to copy."""
     ours, old = in_ml(1), records([2], stacks=["root"], target="zen4")
