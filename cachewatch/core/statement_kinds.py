@@ -276,6 +276,7 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     is_elsewhere: bool = False  # the stack of a lost place has the package for other targets
     # The operating systems of a lost place; of Linux only if others have builds that its target runs.
     systems: tuple[str, ...] = ()
+    machines: frozenset[Machine] = frozenset()  # for which the place lost it
     is_of_removed: bool = False  # the tag has no builds of the package any more
     was: tuple[Place, ...] = ()  # the place in stacks that were renamed
     told_as: StatementKind | None = None  # the up- or downgrade that the place has under the new name of its stack

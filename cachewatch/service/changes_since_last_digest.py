@@ -15,9 +15,9 @@ from cachewatch.core import names_and_layouts as tag_names
 from cachewatch.core.advice.environment_coverage import Coverage, Environment, Need, Resolution
 from cachewatch.core.advice.verbs_and_reasons import Alternative, Home, Pinned
 from cachewatch.core.advice.waits_and_reminders import Departure, Memory, Point, Remembered, merged, series_or_tag
-from cachewatch.core.kinds_and_specs import Kind
+from cachewatch.core.kinds_and_specs import Kind, Machine
 from cachewatch.core.statement_kinds import Counts, OwnedLoss, Statement, StatementKind
-from cachewatch.core.versions_spellings_targets import version_key
+from cachewatch.core.versions_spellings_targets import runs, version_key
 from cachewatch.errors import SourceError
 from cachewatch.git.revision_names_and_times import Revision, covers, is_there, resolve, resolve_upstream, times_between
 from cachewatch.git.tags_and_documents import Bases, Restored, RestoredDocument, document_in, tags_of
@@ -156,6 +156,10 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             # Which hashes are gone since the last report, when what is back had none?
             since = {each.name: each.tag for each in compare(last, {})}
             news = tuple(replace(each, tag=removals.gone_since(each.tag, since.get(each.name))) for each in news)
+        known_back = ((each, back.get(each.name, {})) for each in news)
+        news = tuple(
+            replace(one, tag=removals.without_told_losses(one.tag, own, self.stream.name)) for one, own in known_back
+        )
         more: list[tuple[str, Statement]] = []
         for tag, those in back.items():
             more += ((tag, one) for one in self.returns.statements(tag, those, statements.get(tag, ())))
@@ -298,22 +302,22 @@ class PendingSource(OpenSource, frozen=True, kw_only=True):
             report = self.unselected(gap.base, self.newest, tag, missing.__contains__) if missing else None
             for one in report.statements if report else ():
                 lost = [each for each in one.losses if each.loss is not None and each.loss.is_missed]
-                if any(self._is_for_same(gone, each) for each in lost for gone in missing[each.package]):
+                if any(self._can_run(gone, each) for each in lost for gone in missing[each.package]):
                     yield tag, one
 
-    def _is_for_same(self, departure: Departure, lost: OwnedLoss) -> bool:
+    def _can_run(self, departure: Departure, lost: OwnedLoss) -> bool:
         """Tell whether the place or machine of `departure` could run the builds that are `lost` now."""
-        platforms = {spec.signature.platform for spec in (lost.loss.builds if lost.loss else ())}
-        if not removals.is_for_same(departure.name, lost.name) or platforms <= {"linux"}:
-            return removals.is_for_same(departure.name, lost.name)
         with suppress(SourceError):  # this clone may lack the revisions
             last, first = (resolve(self.repository, point.revision) for point in (departure.last, departure.first))
             then = self.unselected(last, first, departure.first.tag, {lost.package}.__contains__)
             own = (each for one in then.statements for each in one.losses if each.package == lost.package)
-            systems = [set(each.machine_systems) for each in own if each.name == departure.name]
-            # The systems of a lost place are named at least if they are not Linux.
-            return not systems or any(own & set(lost.machine_systems) for own in systems)
-        return True
+            those = [each.machines for each in own if departure.name in (each.name, each.place.stack)]
+            return any(
+                one.platform == other.platform and one.os == other.os and runs(one.target, other.target)
+                for one in frozenset[Machine]().union(*those)
+                for other in lost.machines
+            )
+        return removals.is_for_same(departure.name, lost.name)
 
     def _with_statements(
         self, news: Iterable[TagNews], more: list[tuple[str, Statement]], old: Revision, bases: Bases, back: Restored

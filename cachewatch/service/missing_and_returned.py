@@ -31,6 +31,7 @@ from cachewatch.core.changesets import Blob, Content
 from cachewatch.core.comparison.stacks_prunes_suspicion import is_most
 from cachewatch.core.kinds_and_specs import CompilerForm, Document, Kind, Machine, Place, Side, grouped
 from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Line, Statement, StatementKind, in_order, name_of
+from cachewatch.core.statements import without_packages
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.documents.records_parsing_diagnostics import Binary, KnownRecords, parse_side, write_document
 from cachewatch.errors import SourceError, UnknownRevision, WorkFailed
@@ -293,6 +294,7 @@ class Returns(Struct, frozen=True):
                 departures[departure.key] = departure
                 back[departure.key].append(package)
         has = packages_of(self.repository, self.newest, tag) if back else {}
+        lost = grouped((each.package, each.place) for one in statements if one.kind in LOSSES for each in one.losses)
         for key, packages in sorted(back.items()):
             departure = departures[key]
             besides = (
@@ -307,12 +309,16 @@ class Returns(Struct, frozen=True):
                 if package in lines or all(line.package != package for line in one.lines)
             }
             had = self._packages_of(departure.last)
+            is_whole = departure.kind is DepartureKind.PACKAGE and not departure.is_suspicious
             yield Statement(
                 kind=StatementKind.RETURNED,
                 name=departure.name,
                 before=(departure.last.day, departure.first.day),
                 packages=tuple(sorted(packages)),
                 of_packages=len(departure.missing(self.stream)),
+                places=tuple(sorted({place for package in packages for place in lost.get(package, ())}))
+                if is_whole
+                else (),
                 exceptions=tuple(sorted(one for one in changed & set(packages) if had.get(one, "") != has.get(one))),
                 kinds=frozenset({Kind.RETURNED}),
             )
@@ -477,6 +483,26 @@ def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[
     others = tuple(one for one in more if not wants(one.kinds))
     report = replace(tag.report, statements=in_order((*tag.report.statements, *more)))
     return replace(tag, report=report, statements=in_order((*tag.statements, *wanted)), rest=(*tag.rest, *others))
+
+
+def without_told_losses(tag: TagDigest, back: Mapping[str, Sequence[Departure]], stream: str) -> TagDigest:
+    """Return `tag` without lost places of packages in `back` (package: removals) of which `stream` reported the end.
+
+    What a package that is back still lacks, its return says.
+    """
+    told = {
+        package
+        for package, (first, *_) in back.items()
+        if first.kind is DepartureKind.PACKAGE
+        and not first.is_suspicious
+        and any(of == stream for of, *_ in first.told)
+    }
+
+    def left(statements: Iterable[Statement]) -> tuple[Statement, ...]:
+        without = (without_packages(one, told) if one.kind in LOSSES else one for one in statements)
+        return tuple(one for one in without if one.packages or one.kind not in LOSSES)
+
+    return replace(tag, statements=left(tag.statements), rest=left(tag.rest)) if told else tag
 
 
 def gone_since(tag: TagDigest, last: TagDigest | None) -> TagDigest:

@@ -125,7 +125,7 @@ def test_a_new_snapshot_is_named_though_it_is_equal_to_the_one_before(tmp_path: 
     for number in (1, 2):
         made.run(number, later=DAY)
     titles = {stored.title for stored in made.digests() if stored.subscription == "ml"}
-    assert titles == {"develop-2025-06-08 is out", "develop-2025-06-15 is out: new tag v1.0"}
+    assert titles == {"develop-2025-06-08 is out", "develop-2025-06-15 is out; new tag v1.0"}
 
 
 def test_a_new_snapshot_that_was_only_rebuilt(tmp_path: Path) -> None:
@@ -141,4 +141,4 @@ def test_a_new_snapshot_that_was_only_rebuilt(tmp_path: Path) -> None:
     (text,) = (" ".join(text.split()) for text in made.told())
     assert "What happened Tag v1.0 was removed, with 1 package that you selected" in text
     assert "develop-2025-06-08 is out. Commands" in text
-    assert "Routine 1 binary of zlib rebuilt" in text
+    assert "Routine develop-2025-06-08: 1 binary of zlib rebuilt" in text

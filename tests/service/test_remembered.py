@@ -556,9 +556,13 @@ def test_the_removed_snapshot_that_a_new_one_replaces_is_told_once(made: Made) -
     """Nobody can stay on it; what the new one lacks is said."""
     first, second = (catalogue(MANY | ZLIB, f"develop-2025-06-0{day}") for day in (1, 2))
     readers = made(first | second, catalogue(MANY, "develop-2025-06-03"))
-    removed = "it was removed, as old snapshots are; move to develop-2025-06-03 and re-concretize."
-    lacking = f"develop-2025-06-02: {removed} The new one lacks: zlib. If you use develop-2025-06-01: {removed} What"
-    assert f"To do If you use {lacking} happened" in readers.mail()
+    removed = "it was removed, as old snapshots are; move to develop-2025-06-03"
+    lacking = (
+        f"develop-2025-06-02: {removed} and re-concretize. The new one lacks: zlib. If you use develop-2025-06-01: "
+    )
+    more = "(it lacks what is named above, and maybe more of this one)"
+    assert f"To do If you use {lacking}{removed} {more} and re-concretize. What happened" in (text := readers.mail())
+    assert "as old snapshots are. Tag develop-2025-06-01 was removed" in text
 
 
 @pytest.mark.slow
