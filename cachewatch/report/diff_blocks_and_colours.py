@@ -274,7 +274,7 @@ def _notes(chosen: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     if statement.kind is StatementKind.STACK_REMOVED and counts.new:
         yield wording().say("stacks", "rebuilt", counts.new)
     if statement.of and statement.of > statement.counts.total:
-        yield f"in the whole tag, it concerns {number(statement.of, 'spec')}, counting all that were added, removed or kept"
+        yield f"in the whole tag, this is about {number(statement.of, 'spec')}: added, removed and kept ones together"
     if statement.exceptions:
         exceptions = names(statement.exceptions, asked.few_names)
         yield wording().say(statement.kind, "note", old=words.old_values(statement), exceptions=exceptions)

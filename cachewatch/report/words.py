@@ -114,7 +114,9 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
         change = " ".join(filter(None, (replacement(line, most), staying(line, most, without=_removed(story)))))
         now = f"now {'partly ' if line.is_partly else ''}with {names(line.values, most)}" if line.values else ""
         only = f"only with {names(story.only_with, most)}" if story.only_with else ""
-        return ", ".join(filter(None, (change, only, *_beside(line, most), moved, now, _without(line, most))))
+        without = _without(line, most)
+        said = ", ".join(filter(None, (change, only, *_beside(line, most), moved, now)))
+        return f"{said} ({without})" if without else said
     if story.is_system:
         old, new = (" ".join(map(safe_name, side)) for side in (story.before, story.after))
         fewer = "no longer" if set(story.before).isdisjoint(story.remaining) else "fewer"
@@ -267,7 +269,8 @@ def _where(line: Line, most: int) -> str:
         if story.kind is StatementKind.PLACE_GAINED and story.remaining:
             said += f" ({names(story.remaining)})"
         return said
-    return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""
+    left = "no longer " if story.kind is StatementKind.UNREFERENCED and line.stacks <= line.left else ""
+    return f"{left}in {stacks_named(line.stacks, most)}" if line.stacks else ""
 
 
 def retired(lines: Iterable[Line], own: Words, most: int = MOST_NAMES, stacks: int = MOST_NAMES) -> str:
@@ -290,7 +293,7 @@ def moves(line: Line, most: int) -> str:
         "no longer in": left - line.staying,
         "some no longer in": left & line.staying,
         "now in": joined - line.staying,
-        "more now in": joined & line.staying,
+        "some now in": joined & line.staying,
         "no longer shared with": line.left & line.even - told,
         "now shared with": line.joined & line.even - told,
     }

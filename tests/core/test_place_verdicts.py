@@ -232,7 +232,7 @@ WORDS: dict[str, Any] = {
         [{"variants": ["api=v1"], "stacks": ["e4s", "ml"]}, {"variants": ["api=v2"]}],
         [{"versions": ["2.0"], "variants": ["api=v1", "+new"], "stacks": ["e4s", "ml"]}],
         (),
-        "zlib 1.0 -> 2.0, no longer with api=v2 in e4s +1 -2",
+        "zlib 1.0 -> 2.0 (no longer with api=v2 in e4s) +1 -2",
     ),
     "a gate names the places of a variant": (
         [{"variants": ["api=v1"], "stacks": ["e4s", "ml"]}, {"variants": ["api=v2"]}],

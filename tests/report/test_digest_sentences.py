@@ -421,6 +421,35 @@ def test_lock_files_of_an_upgrade_that_left_old_builds_are_outdated(tmp_path: Pa
     assert "re-concretize lock files made against develop before 2 June (builds of zlib in a)." in body
 
 
+def test_a_removed_stack_and_a_removed_package_are_counted_once(tmp_path: Path) -> None:
+    """A removed package is not one more with its stack; lock files of what the stack lost otherwise are outdated."""
+    kept = {"zlib": [record(1)], "curl": [record(2, versions=["1.1"])]}
+    for name, more, said in (("one", {}, ""), ("two", {"xz": [record(7, stacks=["rocm"])]}, ", 1 package with it")):
+        both = {"curl": [*kept["curl"], record(3, stacks=["rocm"])], "mpi": [record(4, stacks=["rocm"]), record(5)]}
+        tag = week(tmp_path / name, kept | both | more, kept)
+        rendered, body = mail(digest_of(tag, subscription="all"))
+        assert rendered.title.startswith(f"stack rocm removed{said}; ")
+        assert "(builds of curl in rocm). What happened" in body
+
+
+def test_harmless_losses_of_two_stacks_have_reasons_of_their_own(tmp_path: Path) -> None:
+    """One stack's builds are kept elsewhere, the other's are gone but equal ones exist, with another compiler."""
+    before = [record(1, stacks=["cpu", "cuda"]), record(2, stacks=["rocm"], compiler="gcc@14.2.0")]
+    after = {"zlib": [record(1, stacks=["cpu"])], "curl": [record(n, stacks=["cuda", "rocm"]) for n in (3, 4)]}
+    _, body = mail(digest_of(week(tmp_path, after | {"zlib": before}, after)))
+    assert "zlib 1.0 cuda; the binaries stay in cpu" in body
+    assert "zlib 1.0 rocm; cpu builds it with another compiler, gcc@11.4.0" in body
+
+
+def test_an_older_version_that_went_with_a_kept_one_is_named(tmp_path: Path) -> None:
+    """Nothing says that all binaries stay."""
+    old, kept = record(1, versions=["0.9"], stacks=["a"]), {"curl": [record(n, stacks=["a", "b"]) for n in (7, 8)]}
+    before, after = ({"zlib": [*more, record(2, stacks=[stack])]} for more, stack in (([old], "a"), ([], "b")))
+    rendered, body = mail(digest_of(week(tmp_path, kept | before, kept | after), subscription="all"))
+    assert rendered.title == "zlib no longer in a, still built elsewhere"
+    assert "zlib 0.9, 1.0 a; of 1.0: the binaries stay in b; of 0.9: 1.0 is in b, 0.9 is gone" in body
+
+
 def test_a_version_that_nobody_asked_for_is_not_offered(tmp_path: Path) -> None:
     """The package is listed for a downgrade in another stack."""
     before, after = (
@@ -511,7 +540,7 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
         tag = read(history(tmp_path / name, *states), selection=asked)
         _, body = mail(digest_of(tag, silenced=()))
         assert "DOWNGRADED zlib" in body
-        assert ("1 other package changed in ways that this digest does not list." in body) is said
+        assert ("bzip2 changed in ways that this digest does not list." in body) is said
         assert "zlib also changed in ways that this digest does not list." in body
         back = returned("bzip2", of=1, before=("2026-11-20", "2026-11-27"), name="bzip2", exceptions=("bzip2",))
         _, body = mail(digest_of(replace(tag, statements=(*tag.statements, back)), silenced=()))

@@ -349,6 +349,18 @@ def test_a_removed_snapshot_is_named_in_the_first_lines(tmp_path: Path) -> None:
     _, body = mail(digest_of(replace(tag, statements=(gone, withdrawn, *tag.statements))))
     both = "develop-2026-09-06, develop-2026-09-13: they were removed, also the newest; go back to develop-2026-08-30"
     assert f"(builds of zlib in e4s). If you use {both} and re-concretize." in body
+    own = called(tag, "develop-2026-09-06", "develop-2026-09-06")
+    body = mail(digest_of(replace(own, statements=(gone,)), tag))[1]
+    assert "re-concretize lock files made against develop before 2 June" in body
+
+
+def test_what_a_branch_has_is_no_part_of_a_new_snapshot(tmp_path: Path) -> None:
+    """The subject does not join them by a colon; a snapshot that lacks something is compared with the removed ones."""
+    old, new = ({"zlib": [record(n, versions=[v])]} for n, v in ((1, "1.0"), (2, "1.1")))
+    snapshot = called(week(tmp_path / "s", old, old), "develop-2026-09-13", "develop-2026-09-20")
+    added = Statement(kind=StatementKind.TAG_ADDED, name="develop-2026-09-20", kinds=frozenset({Kind.TAG_ADDED}))
+    rendered, _ = mail(digest_of(replace(snapshot, statements=(added,)), week(tmp_path / "b", old, new)))
+    assert rendered.title == "develop-2026-09-20 is out; zlib 1.0 -> 1.1"
 
 
 def test_readers_of_a_removed_snapshot_move_to_the_newest_or_to_one_that_has_more(tmp_path: Path) -> None:
@@ -359,6 +371,9 @@ def test_readers_of_a_removed_snapshot_move_to_the_newest_or_to_one_that_has_mor
     fuller = "develop-2026-09-13, if you need what the new one lacks"
     assert f"move to develop-2026-09-20 (or to {fuller}) and re-concretize." in body
     assert "# to move from an older snapshot to develop-2026-09-20 (or put # develop-2026-09-13 in its place):" in body
+    base = replace(gone, name="develop-2026-09-13")
+    _, body = mail(digest_of(replace(snapshot, statements=(gone, base, *tag.statements))))
+    assert "to develop-2026-09-20 (it lacks what is named above, and maybe more of this one) and re-concretize." in body
 
 
 def test_who_moves_to_a_new_snapshot_re_concretizes_in_any_case(tmp_path: Path) -> None:

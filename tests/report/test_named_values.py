@@ -123,7 +123,7 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
     "an older version that left one stack for another that had it": (
         [record(1, stacks=A), record(2, stacks=B), *_NEWER],
         [record(1, stacks=B), record(2, stacks=B), *_NEWER],
-        "OLDER VERSIONS REMOVED 1 package, 1 spec kept zlib 1.0 removed, more now in b 1 spec kept from a on x86_64_v3",
+        "OLDER VERSIONS REMOVED 1 package, 1 spec kept zlib 1.0 removed, some now in b 1 spec kept from a on x86_64_v3",
     ),
     "builds that two stacks shared and now each have": (
         [record(1, stacks=AB)],
@@ -178,6 +178,22 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
         [record(1, variants=["api=a"]), record(2, variants=["api=b"])],
         [record(1, variants=["api=a"]), record(3, variants=["api=b"], versions=["2.0"])],
         "UPGRADED 1 package, +1 -1 zlib 1.0 -> 2.0 (1.0 stays), only with api=b +1 -1 in e4s",
+    ),
+    "an upgrade of two variants of three": (
+        [record(n, variants=[f"api={v}"]) for n, v in enumerate("abc")],
+        [
+            record(0, variants=["api=a"]),
+            *(record(n, variants=[f"api={v}"], versions=["2.0"]) for n, v in ((3, "b"), (4, "c"))),
+        ],
+        "UPGRADED 1 package, +2 -2 zlib 1.0 -> 2.0 (1.0 stays), only with api=b, api=c +2 -2 in e4s",
+    ),
+    "a variant of one version that another version still has": (
+        [
+            record(n, variants=[f"api={v}"], versions=[version])
+            for n, v, version in ((1, "a", "1.0"), (2, "b", "1.0"), (3, "b", "2.0"))
+        ],
+        [record(1, variants=["api=a"]), record(3, variants=["api=b"], versions=["2.0"])],
+        "FEWER CONFIGURATIONS 1 package, -1 zlib 1.0 no longer with api=b anywhere -1 in e4s",
     ),
     "what no stack builds any more after a downgrade": (
         [record(1), record(2, versions=["2.0"])],
@@ -343,9 +359,9 @@ def test_a_lost_system_is_a_loss(run: Run, tmp_path: Path) -> None:
     ("before", "after", "says"),
     [
         ([AB, A], [B, A], "STACKS CHANGED 1 package, {} zlib 1.0 some no longer in a {} 1 of 1"),
-        ([A, A, B], [B, A, B], "STACKS CHANGED 1 package, {} zlib 1.0 some no longer in a, more now in b {} 1 of 1"),
+        ([A, A, B], [B, A, B], "STACKS CHANGED 1 package, {} zlib 1.0 some no longer in a, some now in b {} 1 of 1"),
         ([A, A], [B, A], "BUILT IN NEW PLACES 1 package, {} zlib 1.0, some no longer in a {} in b on x86_64_v3 1 of 1"),
-        ([A, B], [B, B], "LOST PLACES 1 package, {} a (x86_64_v3) zlib 1.0, more now in b {}"),
+        ([A, B], [B, B], "LOST PLACES 1 package, {} a (x86_64_v3) zlib 1.0, some now in b {}"),
     ],
 )
 def test_stacks_of_a_move(run: Run, tmp_path: Path, before: list[list[str]], after: list[list[str]], says: str) -> None:

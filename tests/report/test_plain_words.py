@@ -183,10 +183,13 @@ def test_what_is_back_in_another_way_is_not_unchanged(tmp_path: Path) -> None:
 
     assert digest.title == "package zlib is back; 4 of 9 packages are back in stack e4s"
     assert "stack e4s: bzip2, curl, xz, llvm (missing" in " ".join(text.split())
+    long = [returned("xz", of=9, name=n * 40, before=("2026-11-20", "2026-11-27")) for n in "ab"]
+    first = replace(tag, statements=(*long, back))
+    assert render_digest(digest_of(first)).title == "2 packages back"
 
     backs = [returned("xz", of=1, before=("2026-11-20", "2026-11-27"), name=f"e{n} (zen4)") for n in range(7)]
     text_of_many = render_digest(digest_of(replace(tag, statements=(*backs, *tag.statements)))).text
-    assert "2 more such changes are not named here." in text_of_many
+    assert "2 more changes are left out here." in text_of_many
     told = "package zlib is back (missing since 27 November), in another version (1.0 -> 1.1)."
     assert told in " ".join(text.split()).replace("Package", "package")
 

@@ -40,7 +40,7 @@ def test_a_renamed_stack_counts_what_it_has(run: Run, tmp_path: Path) -> None:
     assert "9 more of its specs" in compared(run, tmp_path / "a", before, after)
     kept = {f"p{n}": [record(n, stacks=["ml"])] for n in range(9)}
     said = compared(run, tmp_path / "b", before, kept, "--package", "p1")
-    assert "it concerns 9 specs, counting all that were added, removed or kept" in " ".join(said.split())
+    assert "this is about 9 specs: added, removed and kept ones together" in " ".join(said.split())
 
 
 def test_nothing_replaces_what_is_gone_with_a_stack(run: Run, tmp_path: Path) -> None:

@@ -169,15 +169,19 @@ def outdated_packages(
 ) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield packages, each with stacks, whose builds in lock files may be gone and that `replaced_versions` leaves out.
 
-    Losses that readers must know about are left out, because they have actions of their own. `hidden` are statements
-    that are not reported; in these, packages in `silenced` do not count. `is_wait_over`: see `replaced_versions`.
+    The worst losses of a statement are left out, because they have actions of their own. `hidden` are statements that
+    are not reported; in these, packages in `silenced` do not count. `is_wait_over`: see `replaced_versions`.
     """
     returned = [one for one in statements if one.kind is StatementKind.RETURNED and not is_wait_over]
     quiet = ((one, silenced) for one in hidden if one.kind in (*_QUIET, StatementKind.UPGRADED))
     for one, without in (*((one, None) for one in statements), *quiet):
         is_hidden_upgrade = one.kind is StatementKind.UPGRADED and without is not None
         is_upgrade = one.kind is StatementKind.UPGRADED and not is_hidden_upgrade
-        missed = {*(without or ()), *(lost.package for lost in one.losses if lost.loss and lost.loss.is_missed)}
+        told = [each for each in MISSED if one.kind is StatementKind.SUSPICIOUS or each is one.worst]
+        missed = {
+            *(without or ()),
+            *(lost.package for lost in one.losses if lost.loss and lost.loss.loss_class in told),
+        }
         for line in one.lines:
             # Upgrades are reported with their old versions instead, if no build of these is left where it was.
             is_partly = is_upgrade and (line.story.is_thinned or not line.story.replaced)
@@ -236,12 +240,26 @@ def without_asked_again(task: Action, actions: Collection[Action]) -> Action:
     return _about(task, needs, again) if again and needs else task
 
 
-def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Action]:
-    """Yield actions on builds that `tasks` asked to copy and that, by `known`, were pruned: nothing as new is left."""
-    for copied in joined(task for task in tasks if task.is_copy):
+def pruned_as_announced(tags: Iterable[ComparedTag], known: Known) -> Iterator[Action]:
+    """Yield actions on builds that readers were asked to copy and that, by `known`, were pruned: none as new is left.
+
+    Left out are packages that stacks built until now and that `tags` report as removed, which was not announced.
+    """
+    removed = {
+        (tag.source, tag.tag, lost.package)
+        for tag in tags
+        for one in tag.statements
+        for lost in (one.losses if one.kind is StatementKind.PACKAGE_REMOVED else ())
+    }
+    for copied in joined(task for task in (*known.tasks, *known.quiet) if task.is_copy):
         left = still_to_do(copied, known)
         standing = {need: known.left.get((copied.source, copied.tag, need)) for need in copied.needs}
-        pruned = tuple(need for need, found in standing.items() if found and found.loss_class is LossClass.GONE)
+        pruned = tuple(
+            need
+            for need, found in standing.items()
+            if found and found.loss_class is LossClass.GONE
+            if (copied.source, copied.tag, need.package) not in removed
+        )
         if pruned:
             action = replace(copied, because=Because.PRUNED, name=copied.since, others=left.names, since="")
             action = action.only({need.package for need in pruned})

@@ -115,18 +115,7 @@ def assess(
     missing = {*waiting, *(need.package for *_, need in absent)}
     tasks = [one for task in known.tasks if (one := still_to_do(task, known, tags)).names or not task.names]
     quiet = [one for task in known.quiet if (one := still_to_do(task, known)).names]
-    # A package that stacks built until now, and that is removed, is more than what was announced.
-    removed = {
-        (tag.source, tag.tag, lost.package)
-        for tag in tags
-        for one in tag.statements
-        for lost in (one.losses if one.kind is StatementKind.PACKAGE_REMOVED else ())
-    }
-    pruned = [
-        one.only(names)
-        for one in pruned_as_announced((*known.tasks, *known.quiet), known)
-        if (names := [name for name in one.names if (one.source, one.tag, name) not in removed])
-    ]
+    pruned = list(pruned_as_announced(tags, known))
     actions = [*environment_actions(own, tags, is_new=False), *pin_actions(pins), *pruned]
     pinned = {(pin.source, pin.tag) for pin in pins}
     # What compares a pinned snapshot with another one, `pin_actions` already reports.

@@ -58,6 +58,7 @@ from cachewatch.core.versions_spellings_targets import (
     version_key,
 )
 
+_CONFIGURATION = ("compilers", "oses", "platforms", "variants")  # names of facts
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)
 _MOST_TARGETS = 100  # of a stack that gained targets as it lost others; reports name three
 _SHARED_OR_NOT = (StatementKind.MOVED, StatementKind.EXTRA_COPY, StatementKind.SURPLUS)
@@ -480,6 +481,7 @@ class _ItemsReader:
                     moved_to=moved_to,
                     is_elsewhere=judged.stack in stacks,
                     systems=tuple(sorted(systems)),
+                    machines=judged.machines,
                     is_of_removed=self._change.status is Status.REMOVED,
                 )
         now_for: dict[Place, tuple[tuple[str, tuple[str, ...]], ...]] = {}
@@ -495,6 +497,7 @@ class _ItemsReader:
                 package=package,
                 place=lost.place,
                 machine=lost.machine,
+                machines=frozenset({lost.machine}),
                 moved_to=now_for[lost.place],
                 versions=lost.versions,
                 loss=lost.loss,
@@ -588,17 +591,23 @@ class _ItemsReader:
         )
 
     def _only_with(self, judged: Iterable[PlaceChange]) -> tuple[str, ...]:
-        """Return variants that all new versions in places `judged` have, unlike some build of a kept version there."""
+        """Return variants of the new versions in places `judged`, where builds of kept versions have others, too."""
         found = []
         for one in judged:
             if set(one.before).isdisjoint(one.after):
                 return ()
             here = [spec for spec in self._change.specs_after.counts if one.place in spec.places]
-            came = [{*spec.variants} for spec in here if set(spec.versions).isdisjoint(one.before)]
-            stay = [{*spec.variants} for spec in here if not set(spec.versions).isdisjoint(one.before)]
-            shared = set[str]().union(*came).intersection(*came)
-            others = {variant_name(variant) for variants in stay for variant in variants - shared}
-            found.append({variant for variant in shared if variant_name(variant) in others})
+            came, stay = (
+                {
+                    variant
+                    for spec in here
+                    if set(spec.versions).isdisjoint(one.before) is is_new
+                    for variant in spec.variants
+                }
+                for is_new in (True, False)
+            )
+            left = {variant_name(variant) for variant in stay - came}
+            found.append({variant for variant in came if variant_name(variant) in left})
         return tuple(sorted(set[str]().union(*found).intersection(*found)))
 
     def _story_of_moved(self, after: Signature) -> Story:
@@ -655,6 +664,10 @@ class _ItemsReader:
                 came = [one for one in new - old if (one.platform, one.os) == (signature.platform, signature.os)]
                 if came and len(new) >= len(old):
                     return self._story_of_replaced(signature, min(came, key=lambda one: _distance(signature, one)))
+                # Other versions of its places have each value.
+                there = self._others(signature.target, signature.stacks, signature.versions, is_before=True)
+                values = ((one, there[fact]) for fact in _CONFIGURATION for one in VALUES[fact](signature))
+                named = tuple(one for one, others in values if others and one not in {*others, NO_COMPILER})
             left = self._others(None, None, signature.versions, is_before=True)
             remaining = tuple(value for value in named if any(value in values for values in left.values()))
             return Story(kind=StatementKind.NARROWED, before=signature.versions, after=named, remaining=remaining)
@@ -716,10 +729,9 @@ class _ItemsReader:
         others = self._others(signature.target, signature.stacks, is_before=is_before)
         key = (signature.target, signature.stacks, signature.versions)
         here, there = (self._others(*key, is_before=side) for side in (not is_before, is_before))
-        facts = ("compilers", "oses", "platforms", "variants")
         own = {
             Attribute(kind_of_fact(fact, is_added=True), value): None
-            for fact in facts
+            for fact in _CONFIGURATION
             for value in VALUES[fact](signature)
             if value not in others[fact] and value != NO_COMPILER
         }

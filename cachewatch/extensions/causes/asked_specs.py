@@ -58,7 +58,7 @@ class RecordedGraph:
         if not self.is_recorded:
             advice = "`cachewatch record URL --into REPO` keeps the graph of a build cache from now on: then ask with --repo REPO"
             raise UsageError(
-                f"{self.tag} at {self.commit[:7]} has no dependency graph (Spack's public catalogue has none); {advice}"
+                f"{self.tag} has no dependency graph in revision {self.commit[:7]} (Spack's public catalogue has none); {advice}"
             )
 
     @cached_property

@@ -81,15 +81,16 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
     news = {tag for one in loud if one.kind == "snapshot" for tag in one.tags}
     has_turnover = any(one.kind == StatementKind.TURNOVER for one in loud)
     sentences: list[str] = []
+    in_table = set[str]()  # sentences on what the table lists, too
     last_of: dict[object, int] = {}  # the last sentence about the same tags
     for clause in clauses_of(digest, loud, words, by_tags=True):
         tags = clause.first.tags
         is_of_new = bool(tags) and news.issuperset(tags)
-        is_in_table = clause.is_list and clause.kind not in _LOUD and (rows <= _MANY_ROWS or is_of_new)
-        is_in_table &= clause.first not in open_losses
+        is_left_out = clause.is_list and clause.kind not in _LOUD and (rows <= _MANY_ROWS or is_of_new)
+        is_left_out &= clause.first not in open_losses
         if clause.kind == StatementKind.REBUILD_WAVE and has_turnover and not clause.statement.causes:
             continue  # the share of the hashes already says that it was rebuilt
-        if is_in_table or (clause.path == "stack-removed.gone" and is_of_new):
+        if is_left_out or (clause.path == "stack-removed.gone" and is_of_new):
             continue  # the table names its packages
         if clause.path == "turnover.snapshot" and tags in last_of:
             sentences[last_of[tags]] += f" {clause.said}"
@@ -98,6 +99,7 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
         said = _snapshot(digest, clause, words) if clause.kind == "snapshot" else clause.said
         names_tags = not {clause.kind, clause.path}.isdisjoint(_NAME_TAGS)
         sentences.append(said if names_tags else _of_tags(said, tags, digest, words, is_named=bool(is_pin_apart)))
+        in_table |= {sentences[-1]} if clause.is_list else set()
         last_of[tags] = len(sentences) - 1
     if any(one.because in ENVIRONMENT for one in digest.assessment.due) or is_rebuilt_again(digest):  # and this is why
         causes = [one for one in _quiet(digest) if one.kind in _CAUSES]
@@ -113,8 +115,9 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
     if unread := sum(len(span.unread) for span in digest.spans):
         sentences.append(words.say("other", "unread_note", unread))
     sentences = list(dict.fromkeys(filter(None, map(str.strip, sentences))))
-    if (left := len(sentences) - _MOST_SAID) > 1:
-        sentences[_MOST_SAID:] = [words.say("other", "more_said", left)]
+    if len(sentences) > _MOST_SAID + 1:
+        left = len({*sentences[_MOST_SAID:]} - in_table)
+        sentences[_MOST_SAID:] = [words.say("other", "more_said", left)] if left else []
     return sentences
 
 
@@ -127,7 +130,8 @@ def _of_tags(said: str, tags: Collection[ComparedTag], digest: Digest, words: Wo
 def _sentences(digest: Digest, facts: Iterable[Fact], words: Words) -> list[str]:
     """Return the sentences on `facts`, with tags if the digest has several; what several tags share is said once."""
     clauses = clauses_of(digest, facts, words, by_tags=True)
-    alike = grouped((clause.said, tag) for clause in clauses for tag in clause.first.tags)
+    unnamed = (clause for clause in clauses if clause.kind not in _NAME_TAGS)
+    alike = grouped((clause.said, tag) for clause in unnamed for tag in clause.first.tags)
     return [_of_tags(said, alike.get(said, ()), digest, words) for said in dict.fromkeys(one.said for one in clauses)]
 
 
@@ -254,8 +258,7 @@ def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
     # Of what is back, it says what is not as it was.
     others -= {package for one in told if one.kind is StatementKind.RETURNED for package in one.exceptions}
     if others - listed:
-        packages = number(len(others - listed), "other package" if listed else "package")
-        texts.append(words.say("other", "unlisted", packages=packages))
+        texts.append(words.say("other", "unlisted", names=and_more(sorted(others - listed), words)))
     if too := sorted(others & listed):
         texts.append(words.say("other", "unlisted_too", names=and_more(too, words)))
     own = digest.assessment.environment
@@ -312,12 +315,14 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
     is_whole = any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in own)
     machines = {one.lost.machine_name for one in own}
     machine = machines.pop() if len(machines) == 1 and not is_whole and not is_harmless else ""
-    by_package = grouped(((one.lost.package, one.tag.source, one.tag.tag), one) for one in own)
+    by_package = grouped(
+        ((one.lost.package, one.tag.source, one.tag.tag, one.loss_class if is_harmless else name), one) for one in own
+    )
     tags = {(tag.source, tag.report.tag): tag for tag in digest.tags}
     rows = []
-    for (package, source, tag), group in by_package.items():
+    for (package, source, tag, _), group in by_package.items():
         each = (loss for one in group if one.lost.loss for loss in (one.lost.loss, *one.lost.loss.older))
-        lost = [loss for loss in each if loss.loss_class in classes]
+        lost = [loss for loss in each if is_harmless or loss.loss_class in classes]
         versions = sorted_versions({loss.version for loss in lost})
         statements = {id(one.statement): one.statement for one in group}.values()
         lines = [line for one in statements for line in one.lines if line.package == package]
@@ -383,10 +388,9 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
     remark = ""
     # The earlier one of two snapshots has the old versions.
     if kind is StatementKind.UPGRADED and not all(base_of(tag.report) for _, tag in lines):
-        is_old_there = {bool(line.story.still_there) for line, _ in lines}
         yours = words.text("sections", "for_yours") if digest.environment is not None else ""
-        if False in is_old_there:
-            remark = words.say("sections", "old_but" if True in is_old_there else "no_old", for_yours=yours)
+        if not any(line.story.still_there for line, _ in lines):
+            remark = words.say("sections", "no_old", for_yours=yours)
     heading = words.text("sections", kind) if kind in _CLAUSES else words.text(kind, "heading")
     return _section(digest, words, rows, name=kind.value, heading=heading, remark=remark)
 
@@ -431,8 +435,8 @@ def tag_name(digest: Digest, source: str, tag: str, words: Words) -> str:
 
 
 def _standing(digest: Digest) -> int:
-    """Return the number of tags of the digest that were not removed."""
-    return sum(all(one.kind is not StatementKind.TAG_REMOVED for one in tag.statements) for tag in digest.tags)
+    """Return the number of tags of the digest."""
+    return len({tag.report.after.tag or tag.report.before.tag for tag in digest.tags})
 
 
 def subtitle(digest: Digest) -> str:

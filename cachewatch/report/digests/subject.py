@@ -80,12 +80,29 @@ class Clause:
                 return "snapshot"
             is_copied = any(task.is_copy for task in self._digest.assessment.actions) if self._digest else False
             return "unbuilt" if is_copied and one.turnover.gone == one.turnover.before else ""
+        worst = self.first.worst
+        older = (each for lost in one.losses if lost.loss for each in lost.loss.older)
+        if worst is LossClass.KEPT and any(each.loss_class is not worst for each in older):
+            worst = LossClass.EQUAL
         return {
             StatementKind.STACK_MERGED: phrases.entry_of(one).partition(".")[2],
             StatementKind.RETURNED: "named" if one.name else "",
             StatementKind.REBUILD_WAVE: "beside" if one.counts.beside > 0 else "",
             StatementKind.UNREFERENCED: "new" if one.counts.never_built == one.counts.without_stack > 0 else "",
-        }.get(one.kind, self.first.worst or "")
+            StatementKind.STACK_REMOVED: worst if worst and self._losses_of(worst) else "",
+        }.get(one.kind, worst or "")
+
+    def _losses_of(self, wanted: LossClass) -> list[str]:
+        """Return the packages of the statement whose worst loss has the class `wanted`, but for removed packages."""
+        removed = removed_packages(one for tag in self.first.tags for one in tag.statements)
+        return [name for name in packages_of(self.statement.losses, wanted) if name not in removed]
+
+    @property
+    def all_back(self) -> str:
+        """The number of packages that are back, as all clauses of the digest on such packages say."""
+        facts = self._digest.assessment.facts if self._digest else self.facts
+        returned = (one for one in facts if one.kind == StatementKind.RETURNED)
+        return number(len({name for one in returned for name in one.packages}), "package")
 
     @property
     def _places(self) -> set[Place]:
@@ -252,7 +269,8 @@ class Clause:
         """The clause as an entry in a list of events."""
         if not self.is_list:
             return self.said.rstrip(".")
-        return self._listed([self._items(says_staying=True, says_where=True)])[0]
+        now = {phrases.moved_to(lost, self.packages) for lost in self._losses()}
+        return self._listed([self._items(says_staying=True, says_where=True)])[0] + (now.pop() if len(now) == 1 else "")
 
     def _losses(self, items: Sequence[str] = ()) -> list[OwnedLoss]:
         return [
@@ -345,7 +363,7 @@ class Clause:
             "in_cache": words.text("other", "in_cache") if is_of_environment else "",
             "why": f"{colon} {why}" if why else "",
             "because": f" {why}" if why else words.text("other", "not_recorded"),
-            **{key: number(len(packages_of(one.losses, each)), "package") for key, each in counted.items()},
+            **{key: number(len(self._losses_of(each)), "package") for key, each in counted.items()},
             **self._values_of_kind(one),
         }
 
@@ -457,6 +475,7 @@ class Clause:
         own = {"name": safe(one.name)[:_LONGEST_NAME], "names": and_more(one.packages, words), "of": f"{of:,}"}
         return {
             "of": f"{of:,}",
+            "all": self.all_back,
             "back": words.say("returned", form if one.name else "several", n, **own),
             "which": words.say("returned", "which", names=own["names"]) if form == "stack_part" and one.name else "",
             "there": there,
@@ -465,7 +484,12 @@ class Clause:
             "unchanged": words.say(
                 "returned", how, n, last=last, change=change, exceptions=and_more(one.exceptions, words)
             ),
-            "still": "" if n == of else words.say("returned", "still", of - n, there=there),
+            "still": (words.say("returned", "still", of - n, there=there) if n < of else "")
+            + (
+                words.say("returned", "still_in", stacks=stacks_named({p.stack for p in one.places}))
+                if one.places
+                else ""
+            ),
             "failed": words.text("returned", "failed") if self._digest and self._digest.assessment.is_wait_over else "",
         }
 
@@ -547,7 +571,7 @@ def title(digest: Digest, words: Words) -> str:
             rest.remove(clause)
             continue
         is_of_snapshot = clause in clauses[1:2] and clauses[0].kind == "snapshot" and ":" not in text
-        is_of_snapshot = is_of_snapshot and clause.first.rank is not Rank.MISSED  # which is of another tag
+        is_of_snapshot = is_of_snapshot and all(one.tags == clauses[0].first.tags for one in clause.facts)
         between = "" if not text else ": " if is_of_snapshot else "; "
         of_snapshot = _of_snapshot(clause, digest, words)
         left = room - len(text) - len(between) - len(of_snapshot)
@@ -562,9 +586,8 @@ def title(digest: Digest, words: Words) -> str:
     back = {package for one in facts if one.kind == StatementKind.RETURNED for package in one.packages}
     rest = [one for one in rest if one.kind != StatementKind.UPGRADED or not back >= one.packages]
     rest = [one for one in rest if not _is_named(one, text, digest)]
-    missed = [
-        one for one in rest if one.first.rank in (Rank.GONE, Rank.MISSED) and one.is_list
-    ]  # a loss is always counted
+    # A loss is always counted.
+    missed = [one for one in rest if one.first.rank in (Rank.GONE, Rank.MISSED) and one.is_list]
     if rest and len(rest) < len(clauses):
         commonest = max(missed or rest, key=lambda one: len(one.items) if one.is_list else 0)
         losses = [words.say("other", "more_losses", len({*chain(*(one.items for one in missed))}))] if missed else []
@@ -582,7 +605,9 @@ def _of_snapshot(clause: Clause, digest: Digest, words: Words) -> str:
 
 
 def _is_named(clause: Clause, text: str, digest: Digest) -> bool:
-    """Tell whether `clause` is a list and `text` has all its items; of an environment, all packages of `clause`."""
+    """Tell whether `text` counts what is back with `clause`, or has all its items (of an environment, packages)."""
+    if clause.kind == StatementKind.RETURNED:
+        return text.endswith(f"{clause.all_back} back")
     if not clause.is_list or digest.environment is None:
         return clause.is_list and all(item in text for item in clause.items)
     return clause.packages.issubset(re.findall(r"[^\s,;:]+", text))

@@ -162,7 +162,9 @@ def _moves(digest: Digest, words: Words) -> tuple[list[str], str]:
     values = {
         "tag": " or ".join(map(safe, left or [tag for _, tag in new])) or words.text("todo", "newer_one"),
         "names": and_more([*removed], words),
-        "or_to": words.say("todo", "or_fuller", fuller=and_more(fuller, words)) if fuller else "",
+        "or_to": words.say("todo", "or_fuller" if fuller else "or_lacks", fuller=and_more(fuller, words))
+        if lacking
+        else "",
         "gone": words.say("todo", "snapshots_gone", len(removed), names=and_more([*removed], words)) if removed else "",
     }
     key = "older_snapshot" if new and not lacking else "withdrawn_snapshot" if left else "removed_snapshot"
@@ -292,8 +294,15 @@ def cases_of(digest: Digest, words: Words) -> list[str]:
 
 
 def _same_tags(digest: Digest) -> list[TagDigest]:
-    """Return the tags that are compared with an earlier revision of themselves."""
-    return [tag for tag in digest.tags if tag.report.before.tag == tag.report.after.tag]
+    """Return the tags that are compared with an earlier revision of themselves, except removed ones."""
+    return [
+        tag
+        for tag in digest.tags
+        if tag.report.before.tag == tag.report.after.tag
+        and not any(
+            one.kind is StatementKind.TAG_REMOVED and one.name == tag.report.after.tag for one in tag.statements
+        )
+    ]
 
 
 def _old_and_rebuilt(digest: Digest) -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
@@ -541,7 +550,8 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         apart=words.text("todo", "apart") if moved else "",
         nothing=words.text("todo", "nothing_as_new" if has_older else "no_build"),
         as_new=words.text("todo", "as_new") if has_older else "",
-        lacked=lacked(next((pin.statements or () for pin in digest.pinned if pin.best), ()), words) or names,
+        lacked=lacked(next((pin.statements or () for pin in digest.pinned if pin.best or pin.is_gone), ()), words)
+        or names,
         or_with=or_with_old(action, digest, words, start="open" if prefix else "or"),
         there_again=words.say("todo", "there_again", len(action.others), names=and_more(action.others, words))
         if action.because in LASTING and action.others

@@ -285,7 +285,7 @@ def test_upstreams_documents_have_no_graph(run: Run, demo_repository: Path, comm
     """The answer is how to have one, once and not once a spec, and never a guess."""
     error = run(*command, "--repo", demo_repository).error_of(2)
 
-    assert error.startswith("cachewatch: develop at ")
+    assert error.startswith("cachewatch: develop has no dependency graph in revision ")
     assert error.count("has no dependency graph") == 1
     assert "`cachewatch record URL --into REPO`" in error
 
