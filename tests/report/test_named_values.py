@@ -179,6 +179,12 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
         [record(1, variants=["api=a"]), record(3, variants=["api=b"], versions=["2.0"])],
         "UPGRADED 1 package, +1 -1 zlib 1.0 -> 2.0 (1.0 stays), only with api=b +1 -1 in e4s",
     ),
+    "an upgrade of one stack of two, while the other builds the shared old version anew": (
+        [record(1, stacks=["a", "b"])],
+        [record(2, stacks=["a"], versions=["2.0"]), record(3, stacks=["b"])],
+        "UPGRADED 1 package, +1 -1 zlib 1.0 -> 2.0 +1 -1 in a (1 of 2 stacks); not yet in b "
+        "MORE COPIES 1 package, +1 zlib 1.0 no longer shared +1 in b",
+    ),
     "an upgrade of two variants of three": (
         [record(n, variants=[f"api={v}"]) for n, v in enumerate("abc")],
         [

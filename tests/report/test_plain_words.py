@@ -266,8 +266,8 @@ def test_a_stack_that_was_downgraded_is_not_yet_without_an_upgrade(run: Run, tmp
         for m, s in ((1, "ml"), (3, "hep"))
     )
     told = said(run, tmp_path, {"zlib": [*ml, hep[0]]}, {"zlib": [ml[0], *hep]})
-    assert "UPGRADED 1 package zlib 1.1 -> 1.2 (1.1 stays) in hep" in told
-    assert "zlib 1.2 -> 1.1 (1.1 was there), now in hep +1 -1 in ml" in told
+    assert "UPGRADED 1 package, +1 zlib 1.1 -> 1.2 (1.1 stays) +1 in hep" in told
+    assert "zlib 1.2 -> 1.1 (1.1 was there) -1 in ml" in told
     assert "not yet" not in told
     fell = record(5, stacks=["hep"], versions=["1.0"])
     assert "not yet in hep (1.0)" in said(run, tmp_path, {"zlib": [ml[0], hep[0]]}, {"zlib": [ml[1], fell]})

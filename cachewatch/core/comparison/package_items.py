@@ -179,6 +179,15 @@ class _ItemsReader:
     def _add_match(self, match: SpecMatch) -> None:
         before, after, kind = match.before, match.after, STATEMENT_OF[match.kind]
         kinds = {KIND_OF_MATCH[match.kind]}
+        left = (self._judged.get(place) for place in self._places(before) - self._places(after))
+        if before.versions == after.versions and any(
+            one.verdict in REGRADED and not set(before.versions) <= set(one.after) for one in left if one
+        ):  # the new one, which kept the version, is no part of the up- or downgrade
+            counts = _counts_of([match])
+            gone, copy = replace(counts, new=0, unbuilt_new=0), replace(counts, vanished=0)
+            self._add(before, None, gone, Story(kind=StatementKind.MOVED, before=before.versions), kinds)
+            self._add(None, after, copy, Story(kind=StatementKind.EXTRA_COPY, after=after.versions), kinds)
+            return
         if match.kind is MatchKind.RECONFIGURED and before.versions != after.versions:
             story = Story(kind=kind, before=before.versions, after=after.versions, remaining=before.versions)
         elif kind is StatementKind.RECONFIGURED:
