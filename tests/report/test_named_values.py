@@ -182,8 +182,10 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
     "an upgrade of one stack of two, while the other builds the shared old version anew": (
         [record(1, stacks=["a", "b"])],
         [record(2, stacks=["a"], versions=["2.0"]), record(3, stacks=["b"])],
-        "UPGRADED 1 package, +1 -1 zlib 1.0 -> 2.0 +1 -1 in a (1 of 2 stacks); not yet in b "
-        "MORE COPIES 1 package, +1 zlib 1.0 no longer shared +1 in b",
+        (
+            "UPGRADED 1 package, +1 -1 zlib 1.0 -> 2.0 +1 -1 in a (1 of 2 stacks); not yet in b "
+            "MORE COPIES 1 package, +1 zlib 1.0 no longer shared +1 in b"
+        ),
     ),
     "an upgrade of two variants of three": (
         [record(n, variants=[f"api={v}"]) for n, v in enumerate("abc")],
