@@ -58,10 +58,10 @@ axe:             ## Install axe-core for the tests in a browser, outside the tre
 	npm ci --prefix $(AXE) --ignore-scripts --no-audit --no-fund --loglevel=error
 
 screenshots: $(READY) ## Make the pictures of the documentation (takes Chromium)
-	PYTHONPATH=tests $(BIN)/python -m browser.screenshots $(PICTURES)
+	PYTHONPATH=tests $(BIN)/python docs/screenshots.py $(PICTURES)
 
 man: $(READY)    ## Write the manual pages, which are not in git
-	PYTHONPATH=tests $(BIN)/python tests/manpages.py
+	$(BIN)/python docs/manpages.py
 
 outputs: $(READY) ## Write what commands print into OUT=outputs, to compare two commits with diff -r
 	PYTHONPATH=tests $(BIN)/python -m outputs $(or $(OUT),outputs)
@@ -118,7 +118,7 @@ $(RUNS): pyproject.toml requirements/run.txt requirements/build.txt
 	@$(PYTHON) -m venv .venv
 	@echo "Installing the $$(grep -c == requirements/run.txt) packages that cachewatch uses ..."
 	@$(INSTALL) --require-hashes -r requirements/run.txt -r requirements/build.txt
-	@PYTHONPATH=.:tests $(BIN)/python tests/manpages.py
+	@PYTHONPATH=. $(BIN)/python docs/manpages.py
 	@echo "Installing cachewatch from this folder ..."
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@

@@ -1,4 +1,4 @@
-"""Writes the manual pages from the commands themselves: `python tests/manpages.py` writes man/*.1.
+"""Writes the manual pages from the commands themselves: `python docs/manpages.py` writes man/*.1.
 
 click-man knows neither commands that are loaded when they are called, nor examples, nor what roff takes for a request.
 """

@@ -6,11 +6,11 @@ from contextlib import closing
 from pathlib import Path
 
 import weeks
+from browser import chromium
+from browser.chromium import View
 from playwright.sync_api import sync_playwright
 from sites import read_site
 
-from browser import chromium
-from browser.chromium import View
 from cachewatch.cli import init_and_demo
 from cachewatch.comparison_flow import changesets
 from cachewatch.core.changesets import NoCollector
