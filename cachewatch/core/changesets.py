@@ -102,7 +102,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
     @property
     def all_packages(self) -> PackageCounts:
-        """The numbers of all packages, selected or not; `changed` and `rebuilt_only` are 0, too."""
+        """The numbers of all packages, selected or not; nothing is compared here, so `changed` and `rebuilt_only` are 0."""
         return _counts(self.all_documents, len(self.unchanged_packages()))
 
     @property
@@ -353,7 +353,7 @@ class Changeset(Struct, dict=True, eq=False):
     explain: Callable[[], Sequence[Explanation]] | None = None  # explains rebuilt specs, if requested
 
     def collected(self) -> Iterator[Any]:
-        """Compare packages in batches; yield what each batch collected, then the same of packages held to the end."""
+        """Compare packages in batches; yield the result of the collector for each batch, and for packages compared last."""
         for tally, collected in self._batches:
             self.tally.join(tally)
             yield self._convert(collected)

@@ -175,7 +175,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 
 class LockChange(Struct, frozen=True, kw_only=True):
-    """The differences between two lock files; changes of externals are not explained."""
+    """The differences between two lock files; packages that Spack did not build (externals) are left out."""
 
     specs: int  # in the newer one, without externals
     explained: tuple[Explanation, ...]  # specs of the newer one that the older one lacks, roots first

@@ -116,7 +116,7 @@ def parse_ranges(text: str) -> tuple[VersionRange, ...]:
 
 
 class Patterns(ABC):
-    """A filter: it accepts a name that matches one of the patterns (or there are none), but none that begins with !."""
+    """A filter: a name must match one of the patterns without a leading !, if there are any, and none of those with it."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         self.patterns = tuple(patterns)

@@ -179,7 +179,7 @@ class Block(Struct, frozen=True, kw_only=True):
 
     @property
     def is_by_place(self) -> bool:
-        """Whether the entries are about places instead of packages."""
+        """Whether the entries are about places (a stack and a target) instead of packages."""
         return self.kind in LOSSES
 
     @property

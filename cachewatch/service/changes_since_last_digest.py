@@ -429,7 +429,8 @@ def _with_builds(
 ) -> dict[str, Mapping[str, list[Departure]]]:
     """Return `back` (packages whose documents are back, by tag) without those of which no selected build is back.
 
-    `news` is about the changes from the first revision of `steps`. What was removed during `steps` had builds then.
+    A selected build is back if `news`, the changes since the first revision of `steps`, names the package, or if the
+    package was removed after that revision.
     """
     there = {each.name: {name for one in all_statements(each.tag) for name in one.packages} for each in news}
     found = {

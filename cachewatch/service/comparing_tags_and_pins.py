@@ -230,7 +230,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return TagNews(tag, name, reported.report.suspicion if is_touched and not is_hidden else "", silencing.silenced)
 
     def _left_after(self, tag: str) -> str:
-        """Return the newest snapshot left in the series of `tag`, else its branch; "" if that is newer or gone."""
+        """Return what users of the removed `tag` can go back to: an older snapshot, else its branch; "" without either."""
         there, branch = tags_of(self.repository, self.newest).ids, tag_names.series(tag) or ""
         snapshots = (name for name in there if tag_names.is_snapshot(name) and tag_names.series(name) == branch)
         left = max(snapshots, key=version_key, default=branch)

@@ -130,7 +130,7 @@ class _ItemsReader:
         self._found_stories: dict[Hashable, Story] = {}
 
     def items(self) -> tuple[Items, ...]:
-        """Return the sorted items; the first of them has the losses, upgrades and downgrades of the package."""
+        """Return the items, the most important kind of change first; the first also has the losses and changed versions."""
         change = self._change
         rebuilt: defaultdict[tuple[str, ...], list[SpecMatch]] = defaultdict(list)  # by the compilers before and after
         for match in change.matches:
@@ -698,7 +698,10 @@ class _ItemsReader:
         return {replace(one, stacks=()) for one in alike if not one.places.isdisjoint(signature.places)}
 
     def _changed_part(self, signature: Signature, *, is_before: bool) -> Signature:
-        """Return `signature` with only the stacks that lack its values in the other state; all if all or none do."""
+        """Return `signature` without the stacks that have its compiler, system and variants in other builds of the other state.
+
+        The other state is the later one if `is_before`. If all stacks or none have them, `signature` is unchanged.
+        """
         if self._configuration(signature, is_before=is_before)[0]:
             return signature
         lacking: defaultdict[Hashable, list[str]] = defaultdict(list)

@@ -60,7 +60,7 @@ def _units(tasks: Sequence[Task]) -> list[Unit]:
 
 
 def in_jobs(repository: Repository, jobs: int) -> Engine:
-    """Return an engine (a function that reads units) with `jobs` processes; if `jobs` is 1, it runs in this process."""
+    """Return a function that reads units (lists of revisions) in `jobs` processes; in this process if `jobs` is 1."""
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
         answers = in_processes(lambda: partial(_answer, repository.reopened() if jobs > 1 else repository), units, jobs)

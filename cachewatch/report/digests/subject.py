@@ -202,7 +202,7 @@ class Clause:
         return self._words.forms(self.path, "subject", self._n, **self._values)
 
     def _listed(self, variants: Sequence[Sequence[str]]) -> list[str]:
-        """Return wordings that name ever fewer packages and count the others; `variants` are lists of all packages."""
+        """Return wordings that name ever fewer packages and count the others; `variants` are longer and shorter item lists."""
         n = len(self.items)
         wordings = []
         for outside, count in product((self._outside(), ""), range(min(n, _MOST_ITEMS), 0, -1)):
