@@ -166,7 +166,7 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
     if unknown := _no_such_variant(signatures, asked):
         return unknown
     if asked.says_only_versions:
-        return f"no such version; there are {_values(asked.conditions[0], signatures)}"
+        return f"no such version there (there are {_values(asked.conditions[0], signatures)})"
     nowhere = [one for one in asked.conditions if not any(one.test(*each) for each in document.specs.items())]
     there: dict[str, str] = {}
     for one in nowhere or asked.conditions:

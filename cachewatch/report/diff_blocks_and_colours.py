@@ -271,8 +271,8 @@ def _notes(chosen: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     if side and any(one.is_loss and one.side in (side, "both") for one in report.diagnostics):
         yield wording().text("stacks", f"unread_{side}")
     yield _elsewhere(chosen)
-    if statement.kind is StatementKind.STACK_REMOVED and counts.new:
-        yield wording().say("stacks", "rebuilt", counts.new)
+    if statement.kind is StatementKind.STACK_REMOVED and counts.new > counts.unbuilt_new:
+        yield wording().say("stacks", "rebuilt", counts.new - counts.unbuilt_new)
     if statement.of and statement.of > statement.counts.total:
         yield f"in the whole tag, this is about {number(statement.of, 'spec')}: added, removed and kept ones together"
     if statement.exceptions:

@@ -53,7 +53,7 @@ def _said(key: str, cause: Cause, name: str, n: int, own: Words) -> str:
 
 
 def change_in_words(cause: Cause) -> str:
-    """Return the old and the new value of a cause as text, `1.3 -> 1.3.1`; `none` for a missing value."""
+    """Return the old and the new value of a cause as text, `1.3 -> 1.3.1`; `not given` for a missing value."""
     return f"{_text(cause.before)} -> {_text(cause.after)}"
 
 
@@ -64,7 +64,7 @@ def change_of(cause: Cause) -> str:
 
 
 def _text(value: str | Sequence[str]) -> str:
-    return safe_name(value if isinstance(value, str) else " ".join(value)) or "none"
+    return safe_name(value if isinstance(value, str) else " ".join(value)) or "not given"
 
 
 def first_few(texts: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ from cachewatch.core.statement_kinds import (
     packages_of,
 )
 from cachewatch.core.statements import BY_VERSION, divided
-from cachewatch.core.versions_spellings_targets import NO_COMPILER, sorted_versions
+from cachewatch.core.versions_spellings_targets import NO_COMPILER, is_newer, sorted_versions
 from cachewatch.report.words_file import Words, words
 
 # How many stacks and the like are named in one place.
@@ -112,7 +112,8 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     moved = moves(line, most) if line.is_move else ""
     if story.kind in BY_VERSION:
         change = " ".join(filter(None, (replacement(line, most), staying(line, most, without=_removed(story)))))
-        now = f"now {'partly ' if line.is_partly else ''}with {names(line.values, most)}" if line.values else ""
+        values = [value for value in line.values if value not in story.only_with]
+        now = f"now {'partly ' if line.is_partly else ''}with {names(values, most)}" if values else ""
         only = f"only with {names(story.only_with, most)}" if story.only_with else ""
         without = _without(line, most)
         said = ", ".join(filter(None, (change, only, *_beside(line, most), moved, now)))
@@ -175,7 +176,10 @@ def _beside(line: Line, most: int) -> Iterator[str]:
         stays = staying(line, most, without=[version for version in story.before if version not in removed])
         yield f"{_versions(removed, most)} removed {stays}".rstrip()
     newest = {new for _, new in story.pairs} or story.after
-    if added := [version for version in story.after if version not in newest]:
+    added = [version for version in story.after if version not in newest]
+    if story.kind is StatementKind.UPGRADED:  # older ones are not part of it
+        added = [version for version in added if any(is_newer(version, old) for old in story.before)]
+    if added:
         yield f"{_versions(added, most)} added"
 
 

@@ -49,7 +49,7 @@ def test_globs_and_versions(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("zlib@9", "cachewatch: zlib@9: no such version; there are 1.2, 1.3\n"),
+        ("zlib@9", "cachewatch: zlib@9: no such version there (there are 1.2, 1.3)\n"),
         ("py-*@9", "cachewatch: py-*@9: no package that matches has such a version\n"),
         ("22xqlom", " has no package '22xqlom' in develop; for a hash, write /22xqlom\n"),
         ("nowhere.md", "cachewatch: nowhere.md: there is no such file or folder\n"),
@@ -169,7 +169,7 @@ def lacking(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_spec_that_is_not_there(tmp_path: Path, run: Run) -> None:
     older, newer = ({"cuda": [record(n, versions=[str(n)])]} for n in (1, 2))
     made = history(tmp_path / "s.git", catalogue(newer) | catalogue(older, tag="v1"))
-    error = "cachewatch: cuda@1: no such version; there are 2; v1 has it (--tag)\n"
+    error = "cachewatch: cuda@1: no such version there (there are 2); v1 has it (--tag)\n"
     assert run("show", "cuda@1", "--repo", made).error == error
 
 

@@ -299,7 +299,7 @@ WORDS: dict[str, Any] = {
         [{"target": "zen4"}],
         [{"versions": ["0.9"]}, {"versions": ["0.9"], "target": "x86_64", "stacks": ["ml"]}],
         (),
-        "zlib 1.0; now 0.9 on x86_64_v3 -1 only 0.9 for x86_64_v3 is there",
+        "zlib 1.0; now 0.9 on x86_64_v3 -1 only 0.9 for x86_64_v3 is in e4s",
     ),
     "a newer one is": (
         [{"target": "zen4"}],

@@ -203,7 +203,7 @@ def test_lock_files_of_upgraded_stacks_are_outdated_for_everybody(tmp_path: Path
     repository = history(tmp_path / "r.git", *states)
     for selection in (Selection(), Selection(stacks=Globs(["mps"]))):
         _, body = mail(digest_of(read(repository, selection=selection)))
-        assert body.startswith("Nothing to do now. Before the next install, re-concretize lock files made ")
+        assert body.startswith("Nothing is urgent. Before the next install, re-concretize lock files made ")
     kept = [other, record(2, versions=["1.0"], **DARWIN)]
     added = {"zlib": [*kept, record(3, versions=["1.1"], **DARWIN)]}
     assert mail(digest_of(week(tmp_path / "b", {"zlib": kept}, added)))[1].startswith("Nothing to do.")
@@ -233,7 +233,7 @@ def test_old_versions_that_stay_in_other_stacks_are_told(tmp_path: Path) -> None
         _, body = mail(digest_of(read(repository)))
         assert f"UPGRADED{', no stack has the old version' * (n == 2)} zlib {row}" in body
     _, body = mail(digest_of(read(history(tmp_path / "both.git", states[0], states[2]))))
-    assert " (zlib 1.1, zlib 1.2 in cray and e4s). UPGRADED" in body
+    assert " (zlib 1.1 and zlib 1.2 in cray and e4s). UPGRADED" in body
     assert "1.1 -> 1.3, 1.2 -> 1.3 (1.1 stays in 2 other stacks)" in body
 
 
@@ -389,20 +389,22 @@ def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Pat
     ):
         rendered, body = mail(digest_of(week(tmp_path / name, {"zlib": before}, {"zlib": after}), silenced=()))
         assert " ".join(body.split()).startswith(rendered.advice)  # what an inbox shows beside the subject
-        assert body.startswith("Nothing to do now. Before the next install, re-concretize lock files made against"), (
+        assert body.startswith("Nothing is urgent. Before the next install, re-concretize lock files made against"), (
             name
         )
         assert (" before 2 June (zlib 1.0 in e4s)." if name == "retired" else "(builds of zlib in e4s).") in body
         assert ("1 of these specs is left without a stack" in " ".join(body.split())) == (name == "unbuilt")
     tag = week(tmp_path / "narrowed", {"zlib": [old, record(3, variants=["+mpi"])]}, {"zlib": [old]})
-    for silenced, said in (((), "Nothing to do now. Before the next install"), (["zlib"], "Nothing to do.")):
+    for silenced, said in (((), "Nothing is urgent. Before the next install"), (["zlib"], "Nothing to do.")):
         hidden = replace(tag, statements=(), rest=tag.statements, silenced=frozenset(silenced))
         assert mail(digest_of(hidden, silenced=()))[1].startswith(said)
     shared = many(0, 6, stacks=["cuda", "e4s", "root"])
     whole = {name: [*specs, record(50 + n, stacks=["cuda", "root"])] for n, (name, specs) in enumerate(shared.items())}
     body = mail(digest_of(week(tmp_path / "stack", whole, without(whole, "cuda")), silenced=()))[1]
     assert "6 of these specs are left without a stack" in " ".join(body.split())
-    assert body.startswith("Nothing to do now; re-concretize older lock files before the next install.")
+    assert body.startswith(
+        "Nothing is urgent. Before the next install, re-concretize lock files made against develop before 2 June."
+    )
 
 
 def test_lock_files_of_an_upgrade_that_nobody_asked_for_are_outdated(tmp_path: Path) -> None:
@@ -437,7 +439,7 @@ def test_harmless_losses_of_two_stacks_have_reasons_of_their_own(tmp_path: Path)
     before = [record(1, stacks=["cpu", "cuda"]), record(2, stacks=["rocm"], compiler="gcc@14.2.0")]
     after = {"zlib": [record(1, stacks=["cpu"])], "curl": [record(n, stacks=["cuda", "rocm"]) for n in (3, 4)]}
     _, body = mail(digest_of(week(tmp_path, after | {"zlib": before}, after)))
-    assert "zlib 1.0 cuda; the binaries stay in cpu" in body
+    assert "zlib 1.0 cuda; the same binaries are in cpu" in body
     assert "zlib 1.0 rocm; cpu builds it with another compiler, gcc@11.4.0" in body
 
 
@@ -447,7 +449,7 @@ def test_an_older_version_that_went_with_a_kept_one_is_named(tmp_path: Path) -> 
     before, after = ({"zlib": [*more, record(2, stacks=[stack])]} for more, stack in (([old], "a"), ([], "b")))
     rendered, body = mail(digest_of(week(tmp_path, kept | before, kept | after), subscription="all"))
     assert rendered.title == "zlib no longer in a, still built elsewhere"
-    assert "zlib 0.9, 1.0 a; of 1.0: the binaries stay in b; of 0.9: 1.0 is in b, 0.9 is gone" in body
+    assert "zlib 0.9, 1.0 a; of 1.0: the same binaries are in b; of 0.9: 1.0 is in b, 0.9 is gone" in body
 
 
 def test_a_version_that_nobody_asked_for_is_not_offered(tmp_path: Path) -> None:
@@ -476,13 +478,13 @@ def test_lock_files_of_what_equal_builds_replaced_are_outdated(tmp_path: Path) -
             "stack",
             many(1, 6, stacks=["rocm", "root"]),
             many(31, 6, stacks=["cray"]),
-            "; re-concretize older lock files",
+            ". Before the next install, re-concretize lock files made against develop before 2 June",
         ),
     ):
         last = after or {"zlib": [before["zlib"][0], before["zlib"][2]]}
         both = before if name != "stack" else {key: [*found, *last[key]] for key, found in before.items()}
         body = mail(digest_of(week(tmp_path / name, many(100, 10) | both, many(100, 10) | last), silenced=()))[1]
-        assert body.startswith(f"Nothing to do now{older}"), name
+        assert body.startswith(f"Nothing is urgent{older}"), name
 
 
 def test_machines_and_stacks_are_named_in_advice(tmp_path: Path) -> None:
@@ -521,7 +523,7 @@ def test_versions_that_were_and_stay_are_no_upgrade_in_a_digest(tmp_path: Path) 
             before, after = ({"zlib": [*kept, record(n, versions=[v], stacks=stacks)]} for n, v in ((3, old), (4, new)))
             _, body = mail(digest_of(week(tmp_path / f"{len(stacks)}-{old}", before, after), silenced=()))
             assert f"BUILT IN ANOTHER WAY zlib {old} -> {new} ({old} stays)" in body
-            assert body.startswith("Nothing to do now. Before the next install, re-concretize lock files")
+            assert body.startswith("Nothing is urgent. Before the next install, re-concretize lock files")
             assert not any(word in body for word in ("UPGRADED", "DOWNGRADED", "no stack has", "keep it"))
 
 
@@ -568,7 +570,7 @@ def test_a_package_that_is_listed_is_not_counted_as_unlisted(tmp_path: Path) -> 
         {"zlib": two[:2], "ninja": [record(5)]},
         selection=Selection(kinds=Globs(["package-added"])),
     )
-    assert f"{need} in ml (still built elsewhere), {keep}" in mail(digest_of(tag, silenced=()))[1]
+    assert f"{need} in ml (other stacks or targets still have it), {keep}" in mail(digest_of(tag, silenced=()))[1]
 
 
 def test_versions_of_a_package_share_a_spec() -> None:

@@ -17,7 +17,7 @@ from cachewatch.report.digest_and_message_values import TagDigest
 from cachewatch.report.digests.rendering_and_sizes import render_digest
 
 BEFORE_2_JUNE = (
-    "Nothing to do now. Before the next install, re-concretize lock files made against develop before 2 June"
+    "Nothing is urgent. Before the next install, re-concretize lock files made against develop before 2 June"
     " (builds of zlib in radiuss)."
 )
 E4S, RADIUSS, BOTH = (["e4s", "root"], ["radiuss", "root"], ["e4s", "radiuss", "root"])
@@ -316,7 +316,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         ),
         (
             [record(1, stacks=E4S)],
-            "LOST, BUT STILL BUILT ELSEWHERE zlib 1.0 radiuss; the binaries stay in e4s",
+            "LOST, BUT STILL BUILT ELSEWHERE zlib 1.0 radiuss; the same binaries are in e4s",
             "Nothing to do.",
         ),
         (
@@ -327,7 +327,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         (
             [record(2, stacks=E4S, target="zen4")],
             "GONE for x86_64_v3 zlib 1.0 radiuss",
-            "To do If you use zlib for x86_64_v3: keep it where it is installed. develop has nothing as new any more",
+            "To do If you use zlib@1.0 for x86_64_v3: keep it where it is installed. develop has nothing as new any more",
         ),
         (
             [record(2, stacks=E4S, target="m1")],
@@ -337,12 +337,12 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         (
             [record(2, stacks=E4S, target="x86_64_v2", os="rhel9", versions=["1.1"])],
             "GONE for ubuntu22.04, x86_64_v3 zlib 1.0 radiuss",
-            "To do If you use zlib for ubuntu22.04, x86_64_v3: keep it where it is installed. develop has nothing as new",
+            "To do If you use zlib@1.0 for ubuntu22.04, x86_64_v3: keep it where it is installed. develop has nothing as new",
         ),
         (
             [record(2, stacks=E4S, versions=["0.9"])],
-            "GONE for x86_64_v3 zlib 1.0 radiuss; only 0.9 is there",
-            "To do If you use zlib for x86_64_v3: keep it where it is installed. develop has nothing as new any more",
+            "GONE for x86_64_v3 zlib 1.0 radiuss; only 0.9 is in e4s",
+            "To do If you use zlib@1.0 for x86_64_v3: keep it where it is installed. develop has nothing as new any more",
         ),
         (
             [record(2, stacks=E4S, versions=["1.1"])],
@@ -451,7 +451,7 @@ def test_a_loss_that_nobody_misses_is_not_red_on_a_terminal(run: Run, tmp_path: 
     colours = run("diff", "HEAD~1", "HEAD", "--repo", tmp_path / "r.git", "--color", "always").output
 
     assert "LOST PLACES" in colours
-    assert "the binaries stay in e4s" in colours
+    assert "the same binaries are in e4s" in colours
     assert "\x1b[31m" not in colours
 
 

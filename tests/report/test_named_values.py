@@ -187,6 +187,21 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
             "MORE COPIES 1 package, +1 zlib 1.0 no longer shared +1 in b"
         ),
     ),
+    "most builds get an older version, a few a newer one": (
+        records([1, 2, 3], versions=["1.0"]),
+        [record(4, versions=["1.1"]), *records([5, 6], versions=["0.9"])],
+        (
+            "UPGRADED 1 package, +1 -1 zlib 1.0 -> 1.1 +1 -1 in e4s "
+            "OLDER VERSIONS ADDED 1 package, +2 -2 zlib 0.9 added in place of builds of 1.0 +2 -2 in e4s on x86_64_v3"
+        ),
+    ),
+    "a new variant in the stacks that build it, of builds that one more stack had": (
+        [record(n, stacks=["a", "b"], variants=["~x"]) for n in (1, 2)]
+        + [record(3, stacks=["a", "b", "c"], variants=["~y"])],
+        [record(n, stacks=["a", "b"], variants=["~x", "+s"]) for n in (4, 5)]
+        + [record(6, stacks=["a", "b"], variants=["~y", "+s"])],
+        "zlib 1.0 now with +s +1 in a, b",
+    ),
     "an upgrade of two variants of three": (
         [record(n, variants=[f"api={v}"]) for n, v in enumerate("abc")],
         [
@@ -344,7 +359,7 @@ def test_a_reason_is_given_for_each_lost_version(run: Run, tmp_path: Path) -> No
     told(run, tmp_path, before, after)
     output = run("diff", tmp_path / "before.md", tmp_path / "after.md", "--format", "json").output
     (place,) = json.loads(output)["changesets"][0]["packages"][0]["places"]
-    reason = "of 1.0: the binaries stay in b; of 0.9: b builds an equal one"
+    reason = "of 1.0: the same binaries are in b; of 0.9: b builds an equal one"
     assert place["loss"]["reason"] == reason
 
 

@@ -59,7 +59,7 @@ def test_what_a_renamed_stack_lost_is_named(run: Run, tmp_path: Path) -> None:
     old, new = packages_of(["old", "e4s"], 31), packages_of(["new", "e4s"], 31)
     old["p30"], new["p07"] = ([record(number, stacks=["e4s", "root"])] for number in (30, 7))
     told = said(run, tmp_path, old, new)
-    assert "LOST PLACES 1 package, 1 spec kept new (x86_64_v3) p07 1.0 1 spec kept the binaries stay" in told
+    assert "LOST PLACES 1 package, 1 spec kept new (x86_64_v3) p07 1.0 1 spec kept the same binaries are" in told
     assert "new there: p30" in told
     states = ((40, "old", "3"), (41, "new", "2"))
     before, after = (packages_of([name], 9) | {"xz": [record(n, versions=[v], stacks=[name])]} for n, name, v in states)
@@ -120,11 +120,11 @@ def test_every_lost_version_has_its_reason(run: Run, tmp_path: Path) -> None:
     both = [record(1, versions=["1.0"], stacks=["a", "b"]), record(2, versions=["1.1"], stacks=["a", "b"])]
     three = {"zlib": [*both, record(3, versions=["1.1"], stacks=["a", "c"])]}
 
-    newer = "of 1.2.2: the binaries stay in ml-linux-x86_64-cpu or ml-linux-x86_64-rocm"
-    assert f"{newer}; of 1.2.1: the binaries stay in ml-linux-x86_64-cpu" in told
+    newer = "of 1.2.2: the same binaries are in ml-linux-x86_64-cpu or ml-linux-x86_64-rocm"
+    assert f"{newer}; of 1.2.1: the same binaries are in ml-linux-x86_64-cpu" in told
     alike = said(run, tmp_path, {"zlib": both}, with_stacks({"zlib": both}, {"a": ""}))
-    assert "a (x86_64_v3) zlib 1.0, 1.1 2 specs kept the binaries stay in b" in alike
-    stays = "the binaries stay in"
+    assert "a (x86_64_v3) zlib 1.0, 1.1 2 specs kept the same binaries are in b" in alike
+    stays = "the same binaries are in"
     body = digest(three, with_stacks(three, {"a": ""}))
     assert f"zlib 1.0, 1.1 a; of 1.1: {stays} b or c; of 1.0: {stays} b" in body
     targets = (("sequoia", "neoverse_v2", "aarch64"), ("a", "neoverse_v2", "aarch64"), ("a", "x86_64_v4", "x86_64_v3"))

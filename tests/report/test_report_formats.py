@@ -411,7 +411,7 @@ def test_what_stays_is_said_of_the_version_that_stays(run: Run, tmp_path: Path) 
     others = {"curl": [record(3, stacks=["radiuss", "root"])]}
     repository = history(tmp_path / "r.git", catalogue({"zlib": before} | others), catalogue({"zlib": after} | others))
 
-    assert "of 1.1: the binaries stay in e4s" in run("diff", "HEAD~1", "--repo", repository).output
+    assert "of 1.1: the same binaries are in e4s" in run("diff", "HEAD~1", "--repo", repository).output
 
 
 @pytest.mark.parametrize(

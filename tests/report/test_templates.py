@@ -270,7 +270,7 @@ def test_the_example_of_docs(tmp_path: Path, demo_repository: Path, run: Run, mo
     assert done.returncode == 0, done.stderr
     assert "+++ mine/_header.html.j2" in done.stdout
     assert {"-name = ''", "+name = 'HPC group'"} <= set(done.stdout.splitlines())
-    assert "-todo.nothing = 'Nothing to do.'\n+todo.nothing = 'No action needed.'" in done.stdout
+    assert "-todo.nothing_urgent = 'Nothing is urgent.'\n+todo.nothing_urgent = 'No action needed now.'" in done.stdout
     preview = (tmp_path / "preview.html").read_text()
     theme, header = (
         ("A quiet week.", "border-top:4px solid #8250df"),

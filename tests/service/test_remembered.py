@@ -196,7 +196,7 @@ def test_lock_files_miss_what_another_target_of_a_returned_place_lost(made: Made
     readers = made(*(catalogue(many(20) | {"one": found + kept}) for found in (old, new, old)))
     readers.go_on()
     assert said(readers.go_on()) == [("returned", "ml (zen3)", 1), ("place-lost", "ml (zen4)", 1)]
-    assert readers.site.told()[-1].startswith("Nothing to do now. Before the next install, re-concretize lock")
+    assert readers.site.told()[-1].startswith("Nothing is urgent. Before the next install, re-concretize lock")
 
 
 def test_a_place_that_is_back_tells_nothing_of_other_places_again(made: Made) -> None:

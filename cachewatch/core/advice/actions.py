@@ -177,7 +177,9 @@ def outdated_packages(
     for one, without in (*((one, None) for one in statements), *quiet):
         is_hidden_upgrade = one.kind is StatementKind.UPGRADED and without is not None
         is_upgrade = one.kind is StatementKind.UPGRADED and not is_hidden_upgrade
-        told = [each for each in MISSED if one.kind is StatementKind.SUSPICIOUS or each is one.worst]
+        # What no stack builds any more is to be kept, too, whatever is worse.
+        is_all = one.kind is StatementKind.SUSPICIOUS
+        told = [each for each in MISSED if is_all or each in (one.worst, LossClass.GOING)]
         missed = {
             *(without or ()),
             *(lost.package for lost in one.losses if lost.loss and lost.loss.loss_class in told),

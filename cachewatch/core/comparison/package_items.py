@@ -209,19 +209,20 @@ class _ItemsReader:
         own = self._changed_part(signature, is_before=True) if kind is StatementKind.NARROWED else signature
         if not signature.stacks:
             versions = tuple(version for version in versions if version not in self._change.after["versions"])
+        story, stacks = Story(kind=kind, before=versions), None if own is signature or system else {*own.stacks}
+        if kind is StatementKind.NARROWED:
+            story = self._story_of_configuration(own, is_before=True)
+        if story.kind is StatementKind.RECONFIGURED:  # in other stacks, nothing took its place
+            having = (one for one in own.stacks if self._kept(story.after, (one,), own.versions) == story.after)
+            stacks = {*having} or stacks
         self._add(
             signature,
             None,
             Counts(vanished=gone.count),
-            system
-            or (
-                self._story_of_configuration(own, is_before=True)
-                if kind is StatementKind.NARROWED
-                else Story(kind=kind, before=versions)
-            ),
+            system or story,
             {Kind.SPEC_REMOVED, *([Kind.NARROWED] if gone.spec_class is SpecClass.DROPPED else [])},
             is_prunable=gone.spec_class in _PRUNABLE and system is None,
-            stacks=None if own is signature or system else {*own.stacks},
+            stacks=None if system else stacks,
         )
 
     def _add_new(self, new: SignatureCount) -> None:
@@ -448,7 +449,11 @@ class _ItemsReader:
         kind = STATEMENT_OF[judged.verdict]
         lost, gained = (had or frozenset()) - set(judged.after), (has or frozenset()) - set(judged.before)
         if judged.verdict in REGRADED:
-            return self._regraded[kind] if lost or gained else None
+            if kind is StatementKind.UPGRADED and gained and is_newer(judged.before[-1], newest(gained)):
+                story = Story(kind=StatementKind.EXTENDED, after=_sorted(gained), remaining=_sorted(had or ()))
+            else:
+                story = self._regraded[kind]
+            return story if lost or gained else None
         if judged.verdict is Verdict.LOST:
             return Story(kind=kind, before=judged.before) if had is not None else None
         if judged.verdict is Verdict.GAINED:
@@ -600,20 +605,15 @@ class _ItemsReader:
         )
 
     def _only_with(self, judged: Iterable[PlaceChange]) -> tuple[str, ...]:
-        """Return variants of the new versions in places `judged`, where builds of kept versions have others, too."""
+        """Return variants of the newest version in places `judged`, where builds of kept versions have others, too."""
         found = []
         for one in judged:
             if set(one.before).isdisjoint(one.after):
                 return ()
             here = [spec for spec in self._change.specs_after.counts if one.place in spec.places]
             came, stay = (
-                {
-                    variant
-                    for spec in here
-                    if set(spec.versions).isdisjoint(one.before) is is_new
-                    for variant in spec.variants
-                }
-                for is_new in (True, False)
+                {variant for spec in here if not versions.isdisjoint(spec.versions) for variant in spec.variants}
+                for versions in ({one.after[-1]}, {*one.before})
             )
             left = {variant_name(variant) for variant in stay - came}
             found.append({variant for variant in came if variant_name(variant) in left})
@@ -683,6 +683,9 @@ class _ItemsReader:
         key = (signature.target, signature.stacks, signature.versions)
         had, has = (self._others(*key, is_before=side) for side in (False, True))
         is_there = not any(had[name].isdisjoint(has[name]) for name in ("compilers", "oses", "platforms"))
+        alike = (one for one in self._change.specs_after.counts if (one.versions, one.target) == key[::-2])
+        others = (one for one in alike if not {one.compiler, one.os, one.platform, *one.variants}.issuperset(named))
+        is_there &= {*filter(self._sees, signature.stacks)} <= {stack for one in others for stack in one.stacks}
         remaining = signature.versions if is_there else ()  # its places keep other specs of these versions
         return Story(kind=StatementKind.WIDENED, before=named, after=signature.versions, remaining=remaining)
 

@@ -65,7 +65,7 @@ def package_report(
     more += [f"{number(new, 'new spec')}: the package had none{was}"] if new else []
     notes = [] if explanations else [_nothing("no new specs", before, after)]
     if notes and not is_recorded:
-        notes.append("new specs could not be explained: the dependency graphs of these revisions are not recorded")
+        notes.append("it could not explain new specs either, as no dependency graph of these revisions is recorded")
     heading = _heading(package, before, after)
     return WhyReport(heading=heading, notes=tuple(notes), explained=explained[:_MOST_SPECS], more=tuple(more))
 

@@ -321,8 +321,7 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
     tags = {(tag.source, tag.report.tag): tag for tag in digest.tags}
     rows = []
     for (package, source, tag, _), group in by_package.items():
-        each = (loss for one in group if one.lost.loss for loss in (one.lost.loss, *one.lost.loss.older))
-        lost = [loss for loss in each if is_harmless or loss.loss_class in classes]
+        lost = [loss for one in group if one.lost.loss for loss in (one.lost.loss, *one.lost.loss.older)]
         versions = sorted_versions({loss.version for loss in lost})
         statements = {id(one.statement): one.statement for one in group}.values()
         lines = [line for one in statements for line in one.lines if line.package == package]
@@ -334,11 +333,13 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
         unbuilt = 0 if is_going else sum(line.here.without_stack for line in lines)
         old = words.say("stacks", "unbuilt", unbuilt) if unbuilt else ""
         since = dict.fromkeys(map(there_since, lines))
+        moved = {phrases.moved_to(one.lost, (package,)).lstrip(";, ") for one in group}
+        now = moved.pop() if len(moved) == 1 and not is_harmless else ""
         rows.append(
             Row(
                 package=package,
                 change=safe(", ".join(filter(None, versions))),
-                where="; ".join(filter(None, (where, filtered, reasons, old, *since))),
+                where="; ".join(filter(None, (where, now, filtered, reasons, old, *since))),
                 kind=group[0].statement.kind,
                 specs=sum(line.counts.specs for line in lines),
                 tag=tags[source, tag],
@@ -364,6 +365,10 @@ def _lost_where(group: Sequence[AssessedLoss], words: Words, *, is_named: bool, 
     if not has_targets:  # but a stack that lost the package and still builds it does so for another target
         builders = {stack for one in lost if one.loss for stack in one.loss.stacks}
         has_targets = any(one.is_elsewhere or one.moved_to or one.place.stack in builders for one in lost)
+    apart = grouped((one.machine_name, one.place.stack) for one in lost)
+    is_apart = has_targets and not (is_named or is_stack) and len({*map(frozenset, apart.values())}) > 1
+    if is_apart and len(apart) <= _FEW_MACHINES:  # no stack lost all of these
+        return ", ".join(f"{stacks_named({*own}, _FEW_STACKS)} ({safe(machine)})" for machine, own in apart.items())
     oses = {one.machine.os if one.machine else ", ".join(one.systems) for one in lost}
     machines = [] if is_named or "" in oses else sorted(oses)  # of some targets, all systems lost it
     machines += targets if has_targets and not is_named and len(targets) <= _FEW_MACHINES else []

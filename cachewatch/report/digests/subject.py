@@ -297,7 +297,9 @@ class Clause:
             # Another stack may have its packages for this system on another target.
             others = {lost.place.target for lost in losses}
             machine = [*systems, *(others if len(systems) == len(others) == 1 else ())]
-            return ", ".join(map(safe, machine)) if len(systems) <= 2 else number(len(systems), "system")
+            said = ", ".join(map(safe, machine)) if len(systems) <= 2 else number(len(systems), "system")
+            stacks = {lost.place.stack for lost in losses} if self.first.worst is not LossClass.GONE else ()
+            return f"{said} in {stacks_named(stacks)}" if stacks else said
         stacks = {place.stack for place in [lost.place for lost in losses] or self._places}
         named = stack_name(*stacks)[:_LONGEST_NAME] if len(stacks) == 1 else number(len(stacks), "stack")
         # Where a stack has a package for other targets, it is not without it.
@@ -465,7 +467,7 @@ class Clause:
         is_place = " (" in one.name
         stack = "stack" if n >= NEARLY_ALL * of else "stack_part"
         form = "package" if one.packages == (one.name,) else "tag" if is_tag else "place" if is_place else stack
-        there = words.text("returned", "there") if form in ("place", stack) and one.name else ""
+        there = words.text("returned", "there") if form in ("place", "stack_part") and one.name else ""
         kept = set(one.packages).difference(one.exceptions)
         how = "unchanged" if not one.exceptions else "but" if kept else "changed"
         lines = (line for tag in self.first.tags for each in tag.statements for line in each.lines)
@@ -482,7 +484,12 @@ class Clause:
             "in_stack": words.say("returned", "in_stack", name=own["name"]) if there else "",
             "missing": missing,
             "unchanged": words.say(
-                "returned", how, n, last=last, change=change, exceptions=and_more(one.exceptions, words)
+                "returned",
+                how,
+                1 if form == "stack" and one.name else n,
+                last=last,
+                change=change,
+                exceptions=and_more(one.exceptions, words),
             ),
             "still": (words.say("returned", "still", of - n, there=there) if n < of else "")
             + (

@@ -73,7 +73,10 @@ def todo(digest: Digest, words: Words) -> list[str]:
         lines += [f"{unless} {narrowed}".strip()] if unless or narrowed else []
     elif not (is_alone and (moves or lifted)):
         new = "nothing_more" if unless else "nothing_new"
-        nothing = words.text("todo", "nothing_else" if lifted else new if advice.actions else "nothing")
+        of_lock_files = "_urgent" if unless and unless != removed else ""
+        nothing = words.text(
+            "todo", ("nothing_else" if lifted else new if advice.actions else "nothing") + of_lock_files
+        )
         nothing = f"{nothing.rstrip('.')}{unless}. {narrowed}".rstrip()
         lines = [unless] * bool(unless) if over else [nothing]
     is_asked = bool(advice.due or unless or lifted) and not any(one.verb in PINNED for one in advice.due)
@@ -257,12 +260,13 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
     if not cases or key == "unless_over":
         return words.say("todo", key, cases=", or ".join(cases)) if cases else ""
     old, rebuilt = _old_and_rebuilt(digest)
-    # More than two are named where the digest tells that they were rebuilt.
-    if key == "unless" and len(rebuilt) > 2 and not old and len(cases) == 1:
-        return words.text("todo", "unless_rebuilt")
     below = words.text("todo", "unless_below")
     named = [_in_stacks(old, words) if len(old) <= MOST_NAMES + 1 else below] if old else []
-    named += [words.say("todo", "unless_builds", packages=_in_stacks(rebuilt, words))] if rebuilt else []
+    # More than two alone are named where the digest tells that they were rebuilt.
+    is_told = key == "unless" and len(rebuilt) > 2 and not old and len(cases) == 1
+    named += (
+        [words.say("todo", "unless_builds", packages=_in_stacks(rebuilt, words))] if rebuilt and not is_told else []
+    )
     tags = {safe(tag.report.tag) for tag in _same_tags(digest)}
     return words.say(
         "todo",
@@ -336,9 +340,9 @@ def _in_stacks(found: Mapping[str, Collection[str]], words: Words, most: int = 1
         return and_more([*found], words, most)
     said = []
     for stacks, own in grouped((stacks, name) for name, stacks in found.items()).items():
-        named, where = names(own, len(own)), " and ".join(stacks_named(stacks, 2).split(", "))
-        said.append(words.say("todo", "in_stacks", names=named, stacks=where) if stacks else named)
-    return ", ".join(said)
+        named, where = (" and ".join(text.split(", ")) for text in (names(own, len(own)), stacks_named(stacks, 2)))
+        said.append(words.say("todo", "in_stacks", names=named, stacks=where) if stacks else names(own, len(own)))
+    return ", ".join(sorted(said, key=lambda text: " in " not in text))
 
 
 def _last_day(digest: Digest) -> str:
@@ -544,6 +548,9 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         day=day_of(action.name),
         since=day_of(action.since),
         names=and_more(action.names, words, most),
+        lost=and_more(
+            action.versions if has_older and len(action.versions) == action.count else action.names, words, most
+        ),
         specs=and_more(action.versions or action.names, words, most),
         moved=words.say("todo", "moved", name=safe_name(action.name)),
         moving=words.say("todo", "moving", name=safe_name(action.name)) if action in moved[-1:] else "",

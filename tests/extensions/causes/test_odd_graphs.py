@@ -93,7 +93,7 @@ def odd(name: str, hashes: Mapping[str, str], *nodes: dict[str, Any], **values: 
             for before, after, said in (
                 ({"path": "/usr", "module": None}, {"path": "/opt/mpi", "module": None}, "/usr -> /opt/mpi"),
                 ({"path": "/usr"}, {"path": None, "module": ["mpi/4", "cray"]}, "/usr -> mpi/4,cray"),
-                (None, {"path": "/usr"}, "none -> /usr"),
+                (None, {"path": "/usr"}, "not given -> /usr"),
             )
         ),
         *(

@@ -178,7 +178,7 @@ def test_a_version_that_left_is_said_to_have_left(tmp_path: Path, run: Run) -> N
     git(folder, "update-ref", "refs/heads/main", "main~1")
     assert "until" not in run("show", "zlib@1.2", "--repo", folder).error
     run("log", "--repo", folder)
-    assert "; there are 1.3; in develop until 2025-06-02\n" in run("show", "zlib@1.2", "--repo", folder).error
+    assert "(there are 1.3); in develop until 2025-06-02\n" in run("show", "zlib@1.2", "--repo", folder).error
     shown = run("show", "zlib1", "--repo", folder).error
     assert "no package 'zlib1' in develop; in develop until 2025-06-02\n" in shown
     assert "until" not in run("show", "zlib@9", "--repo", folder).error
