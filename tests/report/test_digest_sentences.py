@@ -424,11 +424,13 @@ def test_lock_files_of_an_upgrade_that_left_old_builds_are_outdated(tmp_path: Pa
 
 
 def test_a_removed_stack_and_a_removed_package_are_counted_once(tmp_path: Path) -> None:
-    """A removed package is not one more with its stack; lock files of what the stack lost otherwise are outdated."""
+    """A removed package is not one more with its stack; lock files of what has other builds are outdated, not those of what no stack builds."""
     kept = {"zlib": [record(1)], "curl": [record(2, versions=["1.1"])]}
     for name, more, said in (("one", {}, ""), ("two", {"xz": [record(7, stacks=["rocm"])]}, ", 1 package with it")):
         both = {"curl": [*kept["curl"], record(3, stacks=["rocm"])], "mpi": [record(4, stacks=["rocm"]), record(5)]}
-        tag = week(tmp_path / name, kept | both | more, kept)
+        going = {"fft": [record(6, stacks=["rocm"])]} if more else {}
+        unbuilt = {"fft": [record(6, stacks=[])]} if more else {}
+        tag = week(tmp_path / name, kept | both | more | going, kept | unbuilt)
         rendered, body = mail(digest_of(tag, subscription="all"))
         assert rendered.title.startswith(f"stack rocm removed{said}; ")
         assert "(builds of curl in rocm). What happened" in body
@@ -450,6 +452,24 @@ def test_an_older_version_that_went_with_a_kept_one_is_named(tmp_path: Path) -> 
     rendered, body = mail(digest_of(week(tmp_path, kept | before, kept | after), subscription="all"))
     assert rendered.title == "zlib no longer in a, still built elsewhere"
     assert "zlib 0.9, 1.0 a; of 1.0: the same binaries are in b; of 0.9: 1.0 is in b, 0.9 is gone" in body
+
+
+def test_a_row_names_all_that_its_places_lost(tmp_path: Path) -> None:
+    """Each stack with its machine, and each version with what is left of it; a system that replaced another is named."""
+    mac = {"platform": "darwin", "os": "sequoia", "target": "m1", "stacks": ["mac"]}
+    old = [
+        record(n, versions=[version], stacks=[stack])
+        for n, version, stack in ((1, "0.9", "a"), (2, "1.0", "a"), (3, "0.9", "b"))
+    ]
+    keep = {"curl": [record(9, stacks=["a", "b"]), record(8, **mac)]}
+    moved = record(5, **mac | {"os": "tahoe"})
+    before, after = {"zlib": [*old, record(4, **mac)]} | keep, {"zlib": [old[2], moved]} | keep
+    rendered, body = mail(digest_of(week(tmp_path, before, after)))
+    assert (
+        "GONE zlib 0.9, 1.0 a (x86_64_v3), mac (sequoia, m1); of 1.0: only 0.9 is in b; of 0.9: b builds an equal one"
+        in body
+    )
+    assert rendered.title.startswith("zlib gone")
 
 
 def test_a_version_that_nobody_asked_for_is_not_offered(tmp_path: Path) -> None:

@@ -338,6 +338,11 @@ def test_what_a_removed_stack_adds_is_rebuilt_for_others(run: Run, tmp_path: Pat
     said = " ".join(run("diff", tmp_path / "old", tmp_path / "new").output.split())
     assert "STACK REMOVED b 5 packages, +5 -5" in said
     assert "5 of its specs were rebuilt for other stacks, which still build them" in said
+    write(
+        tmp_path / "none",
+        {f"{name}.md": document([record(20 + n, stacks=[])], package=name) for n, name in enumerate(after)},
+    )
+    assert "rebuilt for" not in run("diff", tmp_path / "old", tmp_path / "none").output
 
 
 def test_what_a_removed_package_had_is_counted_in_all(run: Run, tmp_path: Path) -> None:
