@@ -112,8 +112,8 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     moved = moves(line, most) if line.is_move else ""
     if story.kind in BY_VERSION:
         change = " ".join(filter(None, (replacement(line, most), staying(line, most, without=_removed(story)))))
-        values = [value for value in line.values if value not in story.only_with]
-        now = f"now {'partly ' if line.is_partly else ''}with {names(values, most)}" if values else ""
+        having = [value for value in line.values if value not in story.only_with]
+        now = f"now {'partly ' if line.is_partly else ''}with {names(having, most)}" if having else ""
         only = f"only with {names(story.only_with, most)}" if story.only_with else ""
         without = _without(line, most)
         said = ", ".join(filter(None, (change, only, *_beside(line, most), moved, now)))

@@ -323,7 +323,7 @@ def test_what_need_not_be_kept_any_longer_is_named_once(made: Made) -> None:
     ]
     _, back, later = weeks(made, CONFIG, *states[:3], states[3] | {"new": in_ml(40)})
     assert back.startswith("Nothing new to do, only what is still open.")
-    asked = "if you use s2, s3 for x86_64_v3: keep them where they are installed"
+    asked = "if you use s2@1.0, s3@1.0 for x86_64_v3: keep them where they are installed"
     assert f"{asked} (s0, s1 are there again)." in back
     assert f"{asked}." in later
 
@@ -425,7 +425,7 @@ def test_what_another_place_lost_is_open_beside_what_is_open(made: Made) -> None
     assert "If you use one for zen2: keep it" in first
     assert "sequoia" not in first
     assert "If you use one for zen4: keep it" in second
-    assert "Still open since 3 June: if you use one for zen2: keep it" in second
+    assert "Still open since 3 June: if you use one@1.0 for zen2: keep it" in second
     assert "If you use one, two: keep them where they are installed, and require one@1.0" in last
     assert "zen" not in last
 
@@ -444,7 +444,7 @@ def test_what_one_system_lost_is_open_beside_what_others_have_in_an_older_versio
     assert "If you use mpi for old, aarch64: keep it where it is installed" in said[is_fall_first]
     assert "for ml: keep it where it is installed, and require mpi@2.0 or newer" in said[not is_fall_first]
     assert "if you use mpi for ml: keep it where it is installed, and require mpi@2.0" in said[2]
-    assert "if you use mpi for old, aarch64: keep it" in said[2]
+    assert "if you use mpi@2.0 for old, aarch64: keep it" in said[2]
 
 
 def test_what_all_systems_lost_is_open_for_the_one_that_lacks_it_still(made: Made) -> None:
@@ -452,7 +452,7 @@ def test_what_all_systems_lost_is_open_for_the_one_that_lacks_it_still(made: Mad
     found = (ours + mac + new, ours + new, new, mac + new)
     _, again, back = weeks(made, CONFIG, *(many(20) | {"one": one} for one in found))
     assert "If you use one for zen2: keep it" in again
-    assert "Still open since 3 June: if you use one for ubuntu22.04, zen2: keep it" in back
+    assert "Still open since 3 June: if you use one@1.0 for ubuntu22.04, zen2: keep it" in back
 
 
 def test_what_stacks_have_in_an_older_version_is_required_for_each(made: Made) -> None:

@@ -180,10 +180,9 @@ def outdated_packages(
         # What no stack builds any more is to be kept, too, whatever is worse.
         is_all = one.kind is StatementKind.SUSPICIOUS
         told = [each for each in MISSED if is_all or each in (one.worst, LossClass.GOING)]
-        missed = {
-            *(without or ()),
-            *(lost.package for lost in one.losses if lost.loss and lost.loss.loss_class in told),
-        }
+        # Of older versions that went with a missed one, equal builds may be left.
+        losses = ((lost.package, (lost.loss, *lost.loss.older)) for lost in one.losses if lost.loss)
+        missed = {*(without or ()), *(name for name, own in losses if all(each.loss_class in told for each in own))}
         for line in one.lines:
             # Upgrades are reported with their old versions instead, if no build of these is left where it was.
             is_partly = is_upgrade and (line.story.is_thinned or not line.story.replaced)

@@ -549,7 +549,9 @@ def _action(action: Action, digest: Digest, words: Words, prefix: str, most: int
         since=day_of(action.since),
         names=and_more(action.names, words, most),
         lost=and_more(
-            action.versions if has_older and len(action.versions) == action.count else action.names, words, most
+            action.versions if (has_older or prefix) and len(action.versions) == action.count else action.names,
+            words,
+            most,
         ),
         specs=and_more(action.versions or action.names, words, most),
         moved=words.say("todo", "moved", name=safe_name(action.name)),
