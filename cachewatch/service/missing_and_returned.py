@@ -31,7 +31,7 @@ from cachewatch.core.changesets import Blob, Content
 from cachewatch.core.comparison.stacks_prunes_suspicion import is_most
 from cachewatch.core.kinds_and_specs import CompilerForm, Document, Kind, Machine, Place, Side, grouped
 from cachewatch.core.statement_kinds import LOSSES, OF_VALUES, Line, Statement, StatementKind, in_order, name_of
-from cachewatch.core.statements import without_packages
+from cachewatch.core.statements import select_statements
 from cachewatch.core.versions_spellings_targets import version_key
 from cachewatch.documents.records_parsing_diagnostics import Binary, KnownRecords, parse_side, write_document
 from cachewatch.errors import SourceError, UnknownRevision, WorkFailed
@@ -486,23 +486,25 @@ def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[
 
 
 def without_told_losses(tag: TagDigest, back: Mapping[str, Sequence[Departure]], stream: str) -> TagDigest:
-    """Return `tag` without lost places of packages in `back` (package: removals) of which `stream` reported the end.
+    """Return `tag` without what `stream` told when the packages in `back` (package: removals, earliest first) went.
 
-    What a package that is back still lacks, its return says.
+    These are lost places of packages that were removed as a whole, and versions that a place had before it went. What
+    is still missing, or not as it was, the statement on the return says.
     """
     told = {
-        package
-        for package, (first, *_) in back.items()
-        if first.kind is DepartureKind.PACKAGE
-        and not first.is_suspicious
-        and any(of == stream for of, *_ in first.told)
+        package: [one for one in those if not one.is_suspicious and any(of == stream for of, *_ in one.told)]
+        for package, those in back.items()
     }
+    whole = {package for package, those in told.items() if those and those[0].kind is DepartureKind.PACKAGE}
 
-    def left(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-        without = (without_packages(one, told) if one.kind in LOSSES else one for one in statements)
-        return tuple(one for one in without if one.packages or one.kind not in LOSSES)
+    def is_news(line: Line) -> bool:
+        names = {one.name for one in told.get(line.package, ()) if one.kind in _IN_DOCUMENTS}
+        is_told = all({place.stack, name_of(place)} & names for place in line.story.places)
+        is_old = line.story.kind is StatementKind.RETIRED and bool(line.story.places) and is_told
+        return not is_old and not (line.story.kind in LOSSES and line.package in whole)
 
-    return replace(tag, statements=left(tag.statements), rest=left(tag.rest)) if told else tag
+    shown, rest = (select_statements(of, is_news, lambda *_: True)[0] for of in (tag.statements, tag.rest))
+    return replace(tag, statements=shown, rest=rest)
 
 
 def gone_since(tag: TagDigest, last: TagDigest | None) -> TagDigest:

@@ -123,6 +123,10 @@ def test_a_removed_package_that_is_back_in_part_lost_nothing_anew(made: Made) ->
     assert "Still open since 2 June: if you use mpi for m1: require mpi@1.0 before you re-concretize" in part
     assert "GONE" not in part
     assert "GONE" not in whole
+    two, kept = in_ml(4) + in_ml(5, versions=["0.9"]), many(20) | {"other": in_ml(6)}
+    _, back = weeks(made, config, *(kept | {"mpi": own + both[1:]} for own in (two, [], in_ml(7))))
+    assert "mpi is back in ml (x86_64_v3) (missing there since 2 June), not as it was on 1 June." in back
+    assert "OLDER VERSIONS" not in back
 
 
 def test_only_what_was_announced_is_told_as_pruned(made: Made) -> None:
