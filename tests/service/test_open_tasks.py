@@ -115,16 +115,20 @@ def test_what_another_system_loses_is_not_told_to_those_who_lost_the_package(
 
 def test_a_removed_package_that_is_back_in_part_lost_nothing_anew(made: Made) -> None:
     """What it still lacks stays open from its removal on, and its return says where."""
-    both, config = in_ml(1) + in_ml(2, stacks=["mac", "root"], target="m1"), CONFIG
+    both = in_ml(1) + in_ml(2, stacks=["mac", "root"], target="m1")
     states = [many(20) | own for own in ({"mpi": both}, {}, {"mpi": in_ml(3, versions=["1.1"])}, {"mpi": both})]
-    removed, part, whole = weeks(made, config, *states)
+    removed, part, whole = weeks(made, CONFIG, *states)
     assert "It is gone from all stacks" in removed
     assert "mpi is back (missing since 2 June), in another version (1.0 -> 1.1); still missing in mac. Still" in part
     assert "Still open since 2 June: if you use mpi for m1: require mpi@1.0 before you re-concretize" in part
     assert "GONE" not in part
     assert "GONE" not in whole
+
+
+def test_older_versions_that_went_with_a_place_are_not_repeated_when_it_is_back(made: Made) -> None:
     two, kept = in_ml(4) + in_ml(5, versions=["0.9"]), many(20) | {"other": in_ml(6)}
-    _, back = weeks(made, config, *(kept | {"mpi": own + both[1:]} for own in (two, [], in_ml(7))))
+    mac = in_ml(2, stacks=["mac", "root"], target="m1")
+    _, back = weeks(made, CONFIG, *(kept | {"mpi": own + mac} for own in (two, [], in_ml(7))))
     assert "mpi is back in ml (x86_64_v3) (missing there since 2 June), not as it was on 1 June." in back
     assert "OLDER VERSIONS" not in back
 
