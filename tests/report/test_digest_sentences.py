@@ -445,6 +445,15 @@ def test_harmless_losses_of_two_stacks_have_reasons_of_their_own(tmp_path: Path)
     assert "zlib 1.0 rocm; cpu builds it with another compiler, gcc@11.4.0" in body
 
 
+def test_a_subject_names_a_removed_stack_of_which_nothing_is_missed(tmp_path: Path) -> None:
+    """Before what was only built in another way."""
+    kept = many(1, 6, stacks=["e4s"])
+    both = {name: [*found, record(30 + n, stacks=["rocm"])] for n, (name, found) in enumerate(kept.items())}
+    zlib, other = ({"zlib": [record(9, compiler=compiler)]} for compiler in ("gcc@13.3.0", "gcc@14.2.0"))
+    rendered, _ = mail(digest_of(week(tmp_path, both | zlib, kept | other), subscription="all"))
+    assert rendered.title == "stack rocm removed; zlib built in another way"
+
+
 def test_an_older_version_that_went_with_a_kept_one_is_named(tmp_path: Path) -> None:
     """Nothing says that all binaries stay."""
     old, kept = record(1, versions=["0.9"], stacks=["a"]), {"curl": [record(n, stacks=["a", "b"]) for n in (7, 8)]}

@@ -651,8 +651,11 @@ def _pruned(digest: Digest, words: Words) -> str:
 
 
 def facts_of_subject(assessment: Assessment) -> list[Fact]:
-    """Return the facts for a subject; harmless and routine facts only if there are no others."""
+    """Return the facts for a subject; harmless and routine facts only if there are no others, but removed stacks."""
     loud = [one for one in assessment.facts if one.rank < Rank.HARMLESS]
+    if assessment.environment is None:
+        stacks = [one for one in assessment.facts if one.kind == StatementKind.STACK_REMOVED and one not in loud]
+        loud = sorted([*loud, *stacks], key=lambda one: Rank.DOWNGRADED if one in stacks else one.rank)
     new = [tag for one in assessment.facts if one.kind == "snapshot" for tag in one.tags]
     has_wave = any(one.kind == StatementKind.REBUILD_WAVE for one in loud)
     return [
