@@ -7,6 +7,8 @@ from helpers import Packages, catalogue, history, record, without
 from msgspec.structs import replace
 
 from cachewatch.core.filters_and_spec_patterns import Globs, Selection
+from cachewatch.core.kinds_and_specs import Kind
+from cachewatch.core.statement_kinds import Counts, Statement, StatementKind
 from cachewatch.report.dates_and_totals import accounting
 from cachewatch.report.digests.body_and_table import happened, routine
 from cachewatch.report.digests.data_for_templates import view
@@ -453,6 +455,19 @@ def test_a_subject_names_a_removed_stack_of_which_nothing_is_missed(tmp_path: Pa
     rest = many(100, 10)
     rendered, _ = mail(digest_of(week(tmp_path, rest | both | zlib, rest | kept | other), subscription="all"))
     assert rendered.title == "stack rocm removed; zlib built in another way"
+
+
+def test_what_was_pruned_is_one_sentence(tmp_path: Path) -> None:
+    """Also where a subscription selects kinds of change that only some of it has."""
+    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(1)]})
+    some, more = (
+        Statement(
+            kind=StatementKind.PRUNED, packages=(name,), counts=Counts(vanished=n), kinds=frozenset({Kind.SPEC_REMOVED})
+        )
+        for name, n in (("curl", 2), ("zlib", 3))
+    )
+    _, body = mail(digest_of(replace(tag, statements=(some,), rest=(more,))))
+    assert "Routine 5 binaries that no stack built were pruned." in body
 
 
 def test_an_older_version_that_went_with_a_kept_one_is_named(tmp_path: Path) -> None:

@@ -244,7 +244,21 @@ def _quiet(digest: Digest) -> list[Fact]:
     gone = found.environment.of(LossClass.GONE, is_new=True) if found.environment else ()
     said |= {one.need.package for one in gone if one.need.package in copied}
     facts = [*_prunes(digest, is_news=False), *facts]
-    return [one for one in facts if one.kind not in _PRUNES or not said >= {*one.packages}]
+    facts = [one for one in facts if one.kind not in _PRUNES or not said >= {*one.packages}]
+    # Of one tag, some may be reported, and others only counted.
+    pruned = grouped(
+        (tuple((tag.source, tag.tag) for tag in one.tags), one) for one in facts if one.kind == StatementKind.PRUNED
+    )
+    together = [_as_one(own) for own in pruned.values()]
+    return [*(one for one in facts if one.kind != StatementKind.PRUNED), *together]
+
+
+def _as_one(facts: Sequence[Fact]) -> Fact:
+    """Return one fact on all that `facts`, of one kind and tag, are about."""
+    statements = [one.statement for one in facts if one.statement]
+    packages = tuple(sorted({name for one in statements for name in one.packages}))
+    counts = sum((one.counts for one in statements), start=Counts())
+    return replace(facts[0], statement=replace(statements[0], packages=packages, counts=counts))
 
 
 def routine(digest: Digest, words: Words, above: Collection[str]) -> list[str]:
