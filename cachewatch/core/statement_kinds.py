@@ -135,6 +135,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     machine: the lost machine.  is_system: whether `before` and `after` begin with platforms or operating systems.
     versions: the versions of the specs if `is_system`; of a gained place, those newer than all that the package had; of
     other compilers and variants, the other versions in which `remaining` values are left, if only these have them.
+    own: of a gained place, the versions of these specs; the place may have others.
     targets: the targets of a downgrade, if one of its stacks has as new a version for another target.
     systems: the platforms and operating systems of a downgrade, each with the place.
     remaining: the values that other specs in these stacks still have (systems, compilers, variants or versions); of a
@@ -161,6 +162,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     machine: Machine | None = None
     is_system: bool = False
     versions: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
     remaining: tuple[str, ...] = ()
 
     @property

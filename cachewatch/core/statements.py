@@ -492,6 +492,9 @@ def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
         stories = [story]  # others are of the same items, in other places
     if len(stories) > 1:
         story = _joined(stories)
+    if story.own:  # the place may have other versions
+        new = tuple(version for version in story.versions if version in story.own)
+        story = replace(story, after=story.own, versions=new)
 
     def together(name: str) -> frozenset[Any]:
         sets = [getattr(items, name) for items in members]
@@ -540,6 +543,7 @@ def _joined(stories: Sequence[Story]) -> Story:
         replaced=tuple(sorted_versions({version for one in stories for version in one.replaced})),
         is_thinned=any(one.is_thinned for one in stories),
         versions=tuple(sorted_versions({version for one in stories for version in one.versions})),
+        own=tuple(sorted_versions({version for one in stories for version in one.own})),
         remaining=tuple(sorted({name for one in stories for name in one.remaining})),
     )
 

@@ -273,7 +273,7 @@ def _notes(chosen: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     yield _elsewhere(chosen)
     if statement.kind is StatementKind.STACK_REMOVED and counts.new > counts.unbuilt_new:
         yield wording().say("stacks", "rebuilt", counts.new - counts.unbuilt_new)
-    if statement.of and statement.of > statement.counts.total:
+    if statement.of and statement.of > statement.counts.total and statement.kind is not StatementKind.STACK_REMOVED:
         yield f"in the whole tag, this is about {number(statement.of, 'spec')}: added, removed and kept ones together"
     if statement.exceptions:
         exceptions = names(statement.exceptions, asked.few_names)

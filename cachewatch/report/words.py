@@ -111,12 +111,13 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     story = line.story
     moved = moves(line, most) if line.is_move else ""
     if story.kind in BY_VERSION:
-        change = " ".join(filter(None, (replacement(line, most), staying(line, most, without=_removed(story)))))
+        only = f"only with {names(story.only_with, most)}" if story.only_with else ""
+        stays = staying(line, most, without=_removed(story))
+        change = " ".join(filter(None, (replacement(line, most), only, stays)))
         having = [value for value in line.values if value not in story.only_with]
         now = f"now {'partly ' if line.is_partly else ''}with {names(having, most)}" if having else ""
-        only = f"only with {names(story.only_with, most)}" if story.only_with else ""
         without = _without(line, most)
-        said = ", ".join(filter(None, (change, only, *_beside(line, most), moved, now)))
+        said = ", ".join(filter(None, (change, *_beside(line, most), moved, now)))
         return f"{said} ({without})" if without else said
     if story.is_system:
         old, new = (" ".join(map(safe_name, side)) for side in (story.before, story.after))
@@ -253,7 +254,7 @@ def _where(line: Line, most: int) -> str:
     is_counted = story.of_stacks > 1 and (story.behind or len(stacks) == story.of_stacks)
     if story.kind is StatementKind.UPGRADED and is_counted:
         text = f"in {len(stacks)} of {story.of_stacks} stacks"
-        if len(stacks) == 1 or MOST_NAMES < most >= len(stacks):
+        if len(stacks) <= (1 if len(stacks) == story.of_stacks else 2) or MOST_NAMES < most >= len(stacks):
             text = f"in {stacks_named(stacks, most)} ({len(stacks)} of {number(story.of_stacks, 'stack')})"
         upgraded = [f"{stack} to {has}" for stack, has in story.behind if stack in stacks]
         behind = [(stack, has) for stack, has in story.behind if stack not in stacks]

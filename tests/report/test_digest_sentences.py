@@ -405,7 +405,7 @@ def test_what_lock_files_name_may_be_gone_though_nothing_is_missed(tmp_path: Pat
     body = mail(digest_of(week(tmp_path / "stack", whole, without(whole, "cuda")), silenced=()))[1]
     assert "6 of these specs are left without a stack" in " ".join(body.split())
     assert body.startswith(
-        "Nothing is urgent. Before the next install, re-concretize lock files made against develop before 2 June."
+        "Nothing is urgent. Before the next install, re-concretize lock files made against develop before 2 June (builds of"
     )
 
 
@@ -496,6 +496,14 @@ def test_a_row_names_all_that_its_places_lost(tmp_path: Path) -> None:
     )
     assert "If you use zlib@1.0 for" in body
     assert "lock files made against develop before 2 June (builds of zlib in a)" in body
+
+
+def test_what_moved_to_a_new_stack_and_what_is_new_there_have_their_own_versions(tmp_path: Path) -> None:
+    """Both are of one package and place."""
+    kept = {"curl": [record(9, stacks=["old", "new"])]}
+    before, more = {"zlib": [record(1, stacks=["old"])]}, record(2, versions=["1.1"], stacks=["new"])
+    body = mail(digest_of(week(tmp_path, kept | before, kept | {"zlib": [record(1, stacks=["new"]), more]})))[1]
+    assert "BUILT IN NEW PLACES zlib new version 1.1 new on x86_64_v3 LOST" in body
 
 
 def test_a_version_that_nobody_asked_for_is_not_offered(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
     "an upgrade of one variant, where others keep the old version": (
         [record(1, variants=["api=a"]), record(2, variants=["api=b"])],
         [record(1, variants=["api=a"]), record(3, variants=["api=b"], versions=["2.0"])],
-        "UPGRADED 1 package, +1 -1 zlib 1.0 -> 2.0 (1.0 stays), only with api=b +1 -1 in e4s",
+        "UPGRADED 1 package, +1 -1 zlib 1.0 -> 2.0 only with api=b (1.0 stays) +1 -1 in e4s",
     ),
     "an upgrade of one stack of two, while the other builds the shared old version anew": (
         [record(1, stacks=["a", "b"])],
@@ -208,7 +208,7 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
             record(0, variants=["api=a"]),
             *(record(n, variants=[f"api={v}"], versions=["2.0"]) for n, v in ((3, "b"), (4, "c"))),
         ],
-        "UPGRADED 1 package, +2 -2 zlib 1.0 -> 2.0 (1.0 stays), only with api=b, api=c +2 -2 in e4s",
+        "UPGRADED 1 package, +2 -2 zlib 1.0 -> 2.0 only with api=b, api=c (1.0 stays) +2 -2 in e4s",
     ),
     "a variant of one version that another version still has": (
         [

@@ -463,7 +463,7 @@ class _ItemsReader:
             oses = self._others(None, (judged.stack,), is_before=False)["oses"]
             named = _systems_beside(judged, oses) if oses else ()
             was = _sorted(self._versions_before.get(judged.place, ()))  # in builds that are not selected
-            return Story(kind=kind, before=was, after=judged.after, versions=new, remaining=named)
+            return Story(kind=kind, before=was, after=judged.after, versions=new, own=_sorted(has), remaining=named)
         if lost:
             # A spec of an older version that was replaced by another spec of a version that was already there.
             there = (has or frozenset()) - gained - lost

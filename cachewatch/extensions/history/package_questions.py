@@ -260,8 +260,8 @@ def returned(index: Index, tag: str, number: int, statements: Iterable[Statement
         if day and now <= f"{date.fromisoformat(day) + timedelta(days=400)}":
             is_package = one.kind is StatementKind.PACKAGE_ADDED
             versions = [version for line in one.lines for version in line.story.after if version and is_package]
-            name = " ".join((safe(one.name), and_more(versions, words()))).rstrip()
-            said[one.id] = words().say(one.kind, "back", name=name, tag=safe(tag), day=day)
+            named = f" ({and_more(versions, words())})" if versions else ""
+            said[one.id] = words().say(one.kind, "back", name=safe(one.name), versions=named, tag=safe(tag), day=day)
     return said
 
 

@@ -270,6 +270,8 @@ class Clause:
         if not self.is_list:
             return self.said.rstrip(".")
         now = {phrases.moved_to(lost, self.packages) for lost in self._losses()}
+        if self.path == "place-lost.kept":
+            now = {f" in {stacks_named(lost.loss.stacks)}" for lost in self._losses() if lost.loss}
         return self._listed([self._items(says_staying=True, says_where=True)])[0] + (now.pop() if len(now) == 1 else "")
 
     def _losses(self, items: Sequence[str] = ()) -> list[OwnedLoss]:

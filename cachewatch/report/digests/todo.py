@@ -262,11 +262,7 @@ def _unless(digest: Digest, words: Words, key: str) -> str:
     old, rebuilt = _old_and_rebuilt(digest)
     below = words.text("todo", "unless_below")
     named = [_in_stacks(old, words) if len(old) <= MOST_NAMES + 1 else below] if old else []
-    # More than two alone are named where the digest tells that they were rebuilt.
-    is_told = key == "unless" and len(rebuilt) > 2 and not old and len(cases) == 1
-    named += (
-        [words.say("todo", "unless_builds", packages=_in_stacks(rebuilt, words))] if rebuilt and not is_told else []
-    )
+    named += [words.say("todo", "unless_builds", packages=_in_stacks(rebuilt, words))] if rebuilt else []
     tags = {safe(tag.report.tag) for tag in _same_tags(digest)}
     return words.say(
         "todo",
