@@ -124,7 +124,7 @@ def happened(digest: Digest, words: Words, rows: int) -> list[str]:
 def _of_tags(said: str, tags: Collection[ComparedTag], digest: Digest, words: Words, *, is_named: bool = False) -> str:
     """Return `said`, preceded by the names of `tags` if `is_named`, or if the digest has more tags than these."""
     names = list(dict.fromkeys(tag_name(digest, tag.source, tag.tag, words) for tag in tags))
-    return f"{' and '.join(names)}: {said}" if names and (is_named or len(names) < _standing(digest)) else said
+    return f"{' and '.join(names)}: {said}" if names and (is_named or len(names) < _number_of_tags(digest)) else said
 
 
 def _sentences(digest: Digest, facts: Iterable[Fact], words: Words) -> list[str]:
@@ -441,7 +441,7 @@ def _section(digest: Digest, words: Words, rows: Iterable[Row], *, name: str, he
 
 def in_tags(digest: Digest, tags: Collection[TagDigest], words: Words, *, is_named: bool = False) -> str:
     """Return `tags` in words, `in develop and v1.0`; "" if these are all tags of the digest and not `is_named`."""
-    is_part = len(tags) < _standing(digest) or len({tag.source for tag in tags}) < len(digest.sources)
+    is_part = len(tags) < _number_of_tags(digest) or len({tag.source for tag in tags}) < len(digest.sources)
     named = (tag_name(digest, tag.source, tag.report.tag, words) for tag in tags)
     return f"in {' and '.join(named)}" if is_part or is_named else ""
 
@@ -453,9 +453,8 @@ def tag_name(digest: Digest, source: str, tag: str, words: Words) -> str:
     return name if is_one else words.say("sections", "of_source", tag=name, source=safe_name(source))
 
 
-def _standing(digest: Digest) -> int:
-    """Return the number of tags of the digest."""
-    return len({tag.report.after.tag or tag.report.before.tag for tag in digest.tags})
+def _number_of_tags(digest: Digest) -> int:
+    return len({(tag.source, tag.report.after.tag or tag.report.before.tag) for tag in digest.tags})
 
 
 def subtitle(digest: Digest) -> str:

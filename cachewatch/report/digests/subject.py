@@ -469,7 +469,8 @@ class Clause:
         is_place = " (" in one.name
         stack = "stack" if n >= NEARLY_ALL * of else "stack_part"
         form = "package" if one.packages == (one.name,) else "tag" if is_tag else "place" if is_place else stack
-        there = words.text("returned", "there") if form in ("place", "stack_part") and one.name else ""
+        is_in_stack = form in ("place", stack) and bool(one.name)
+        there = words.text("returned", "there") if is_in_stack and form != "stack" else ""
         kept = set(one.packages).difference(one.exceptions)
         how = "unchanged" if not one.exceptions else "but" if kept else "changed"
         lines = (line for tag in self.first.tags for each in tag.statements for line in each.lines)
@@ -483,12 +484,12 @@ class Clause:
             "back": words.say("returned", form if one.name else "several", n, **own),
             "which": words.say("returned", "which", names=own["names"]) if form == "stack_part" and one.name else "",
             "there": there,
-            "in_stack": words.say("returned", "in_stack", name=own["name"]) if there else "",
+            "in_stack": words.say("returned", "in_stack", name=own["name"]) if is_in_stack else "",
             "missing": missing,
             "unchanged": words.say(
                 "returned",
                 how,
-                1 if form == "stack" and one.name else n,
+                1 if is_in_stack and form == "stack" else n,
                 last=last,
                 change=change,
                 exceptions=and_more(one.exceptions, words),
