@@ -683,7 +683,8 @@ class _ItemsReader:
         key = (signature.target, signature.stacks, signature.versions)
         had, has = (self._others(*key, is_before=side) for side in (False, True))
         is_there = not any(had[name].isdisjoint(has[name]) for name in ("compilers", "oses", "platforms"))
-        alike = (one for one in self._change.specs_after.counts if (one.versions, one.target) == key[::-2])
+        own = (signature.versions, signature.target)
+        alike = (one for one in self._change.specs_after.counts if (one.versions, one.target) == own)
         others = (one for one in alike if not {one.compiler, one.os, one.platform, *one.variants}.issuperset(named))
         is_there &= {*filter(self._sees, signature.stacks)} <= {stack for one in others for stack in one.stacks}
         remaining = signature.versions if is_there else ()  # its places keep other specs of these versions
