@@ -127,7 +127,8 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     for usual machines, only stacks that are behind count.
     is_elsewhere: whether any stack without a place in a downgrade has the package, selected or not.
     replaced: the versions that places of an upgrade do not have any more.
-    only_with: of an upgrade, variants that all new builds have, while old ones without them stay.
+    only_with: of an upgrade, variants of the new builds, where old ones with other values stay; of older versions that
+    took the place of newer builds, the variants with which their places have no newer build any more.
     is_thinned: whether these places have fewer builds of a version that they keep.
     pairs: of an up- or downgrade, the newest versions of places before and after.
     variants: the variants that places of an up- or downgrade lost and gained, if they keep others of the same name.

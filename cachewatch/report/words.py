@@ -135,7 +135,11 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     if story.kind is StatementKind.RECONFIGURED:
         before, after = (value or words().text(story.kind, "missing") for value in (before, after))
     new = _versions(story.versions, most)
-    left = {"there": _versions(story.remaining, most), "none": "no version" if story.after == ("",) else ""}
+    without = f" with {names(story.only_with, most)}" if story.only_with else ""
+    left = {
+        "there": f"{_versions(story.remaining, most)}{without}",
+        "none": "no version" if story.after == ("",) else "",
+    }
     values = {"new" if story.versions == story.after else "some": new, "also": "also" if story.remaining else ""}
     values |= left if story.kind in (StatementKind.RETIRED, StatementKind.EXTENDED) else {}
     # No build of the version has these values any more, in whatever place.

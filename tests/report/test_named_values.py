@@ -187,6 +187,11 @@ NAMED: dict[str, tuple[list[Record], list[Record], str]] = {
             "MORE COPIES 1 package, +1 zlib 1.0 no longer shared +1 in b"
         ),
     ),
+    "builds of one variant get an older version": (
+        [record(n, versions=["1.0"], variants=[f"api={v}"]) for n, v in ((1, "a"), (2, "b"))],
+        [record(1, versions=["1.0"], variants=["api=a"]), record(3, versions=["0.9"], variants=["api=b"])],
+        "zlib 0.9 added in place of builds of 1.0 with api=b +1 -1 in e4s on x86_64_v3",
+    ),
     "most builds get an older version, a few a newer one": (
         records([1, 2, 3], versions=["1.0"]),
         [record(4, versions=["1.1"]), *records([5, 6], versions=["0.9"])],

@@ -436,6 +436,10 @@ class _ItemsReader:
                 by_story[Story(kind=StatementKind.MACHINE_LOST, before=lost.versions, machine=lost.machine)].add(place)
             if judged := self._judged.get(place):
                 story = self._story_of(judged, had if place in old else None, has if place in new else None)
+                if story and before and story.kind is StatementKind.EXTENDED and story.remaining:
+                    there = self._others(place.target, (place.stack,), before.versions, is_before=True)["variants"]
+                    gone = tuple(variant for variant in before.variants if there and variant not in there)
+                    story = replace(story, only_with=gone)
                 if story:
                     by_story[story].add(place)
         for story in sorted(by_story, key=lambda s: (s.kind.rank, -len(by_story[s]), s.before, s.after)):

@@ -24,7 +24,7 @@ from cachewatch.report.digest_and_message_values import newest_day
 from cachewatch.report.digests.subject import clauses_of_statements
 from cachewatch.report.json_and_safe_csv import statement_values
 from cachewatch.report.tables_and_listings import Coloured, Row, Table
-from cachewatch.report.words import and_more, names, number, places_named
+from cachewatch.report.words import and_more, names, number, places_named, stacks_named
 from cachewatch.report.words_file import words
 
 OPEN = 2**60  # the end of a span that lasts still; so is every end after the last revision that is wholly indexed
@@ -261,7 +261,8 @@ def returned(index: Index, tag: str, number: int, statements: Iterable[Statement
             is_package = one.kind is StatementKind.PACKAGE_ADDED
             versions = [version for line in one.lines for version in line.story.after if version and is_package]
             named = f" ({and_more(versions, words())})" if versions else ""
-            said[one.id] = words().say(one.kind, "back", name=safe(one.name), versions=named, tag=safe(tag), day=day)
+            values = {"name": safe(one.name), "versions": named, "stacks": stacks_named(one.stacks)}
+            said[one.id] = words().say(one.kind, "back", **values, tag=safe(tag), day=day)
     return said
 
 

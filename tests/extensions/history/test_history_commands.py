@@ -184,7 +184,7 @@ def test_a_version_that_left_is_said_to_have_left(tmp_path: Path, run: Run) -> N
     assert "until" not in run("show", "zlib@9", "--repo", folder).error
     git(folder, "update-ref", "refs/heads/main", last)
     for said in (run("diff", "--repo", folder).error, run("log", "--repo", folder).output):
-        assert "zlib1 is back (1.0): develop had the package until 2025-06-02\n" in said
+        assert "zlib1 is back (1.0) in e4s: develop had the package until 2025-06-02\n" in said
     assert "is back" not in run("diff", "main~1", "main~2", "--repo", folder).error
     many, few = ({f"p{n}": [record(n, stacks=own)] for n in range(len(own) * 4)} for own in (["e4s", "ml"], ["e4s"]))
     v1 = catalogue(states[0], "v1")
@@ -194,7 +194,7 @@ def test_a_version_that_left_is_said_to_have_left(tmp_path: Path, run: Run) -> N
     for said in (logged, run("diff", "--repo", folder).error):
         assert "stack ml is back: develop had it until 2025-06-02\n" in said
         for n in range(4, 8):
-            assert f"p{n} is back (1.0): develop had the package until 2025-06-02\n" in said
+            assert f"p{n} is back (1.0) in e4s, ml: develop had the package until 2025-06-02\n" in said
     assert "Missing since 2 June (" in logged
     told = run("log", "zlib", "--repo", folder, "--tag", "v1").output
     assert "  Tag v1 was removed, with 2 packages (the catalogue does not say why)\n" in told

@@ -249,7 +249,7 @@ def test_answers_have_the_colours_of_diff(run: Run, tmp_path: Path, monkeypatch:
     green, red = "[32m", "[31m"
     assert found == {
         f"log: {green}new x 1.0",
-        f"log: {green}hdf5 is back (1.0): develop had the package until 2025-06-02",
+        f"log: {green}hdf5 is back (1.0) in e4s: develop had the package until 2025-06-02",
         f"log: {red}hdf5 removed",
         f"log: {green}zlib 1.1 -> 1.2 (1.1 stays, 1.0 removed)",
         *(f"churn: {each}" for each in (f"{green}1", f"{red}1", f"{red}2")),

@@ -73,7 +73,7 @@ def test_what_is_unusual_comes_first_with_its_day(lost: SiteContents, tmp_path: 
     nothing = "Nothing: every stack has about what it had, and no package lost in the last four weeks is still missing."
     assert unusual_card(quiet, totals_of(quiet.past))["nothing"] == nothing
     assert _lines(versions_card(quiet)) == ["b 1.0, back after it was removed on 2 Jun 2025"]
-    assert _lines(latest_card(quiet))[1:] == ["b is back (1.0): develop had the package until 2025-06-02"]
+    assert _lines(latest_card(quiet))[1:] == ["b is back (1.0) in e4s: develop had the package until 2025-06-02"]
 
     titles = ([card["title"] for card in cards(found, totals_of(found.past))] for found in (lost, quiet))
     assert list(titles) == [
