@@ -261,8 +261,10 @@ def returned(index: Index, tag: str, number: int, statements: Iterable[Statement
             is_package = one.kind is StatementKind.PACKAGE_ADDED
             versions = [version for line in one.lines for version in line.story.after if version and is_package]
             named = f" ({and_more(versions, words())})" if versions else ""
-            values = {"name": safe(one.name), "versions": named, "stacks": stacks_named(one.stacks)}
-            said[one.id] = words().say(one.kind, "back", **values, tag=safe(tag), day=day)
+            name, stacks = safe(one.name), stacks_named(one.stacks)
+            said[one.id] = words().say(
+                one.kind, "back", name=name, versions=named, stacks=stacks, tag=safe(tag), day=day
+            )
     return said
 
 
